@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse.data.batch import Encoded
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.model.engines import admission
 from gpuparse.model.engines.admission import CHAIN, LOWER, OWN, Admission, permitted_orders
 from gpuparse.model.engines.dense import Dense
+from gpuparse.model.engines.fused import Fused
+from gpuparse.model.engines.searcher import BestTrees
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.scorer import cells_of as scorer_cells
 from gpuparse.scorers.sizes import PartSize, sentence_cells
@@ -114,6 +117,24 @@ def test_case_31_as_are_the_trees_of_one_with_several(monkeypatch: pytest.Monkey
     assert np.array_equal(found.heads, expected.heads)
     assert np.array_equal(found.scores, expected.scores)
     np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-9)
+
+
+def test_case_31_or_whose_lists_of_trees_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = of_kind("second order")
+    expected = find_k_best_trees(model, TEST, 3, probabilities=True)
+    monkeypatch.setattr(model.searcher("cpu", "torch"), "budget", 10 * 5 * 8**2)
+    there: list[int] = []
+    find = Fused.k_best
+
+    def host(self: Fused, batch: Encoded, *more) -> BestTrees:
+        there.extend(batch.lengths.tolist())
+        return find(self, batch, *more)
+
+    monkeypatch.setattr(Fused, "k_best", host)
+    found = find_k_best_trees(model, TEST, 3, probabilities=True, engine="torch")
+    assert sorted(there) == sorted(len(each) for each in SENTENCES if len(each) > 7)
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.scores, expected.scores)
 
 
 def test_case_31_without_memory_for_any_sentence_all_are_parsed_in_main_memory(

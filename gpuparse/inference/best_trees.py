@@ -5,8 +5,14 @@ from collections.abc import Callable
 from torch import Tensor
 
 from gpuparse.inference.decoders import Engine
-from gpuparse.inference.engines import choose_engine, require_native
-from gpuparse.inference.native_trees import find_best, find_k_best
+from gpuparse.inference.engines import choose_engine
+from gpuparse.inference.native_trees import (
+    find_best,
+    find_k_best,
+    new_k_best,
+    require_tree_count,
+)
+from gpuparse.inference.operators import operation
 from gpuparse.inference.scores import (
     Lengths,
     as_arcs,
@@ -15,8 +21,16 @@ from gpuparse.inference.scores import (
     device_of,
     require_trees,
 )
-from gpuparse.inference.torch.chu_liu_edmonds import chu_liu_edmonds_torch
-from gpuparse.inference.torch.eisner import eisner_sibling_torch, eisner_torch
+from gpuparse.inference.torch.chu_liu_edmonds import (
+    chu_liu_edmonds_kbest_torch,
+    chu_liu_edmonds_torch,
+)
+from gpuparse.inference.torch.eisner import (
+    eisner_kbest_torch,
+    eisner_sibling_kbest_torch,
+    eisner_sibling_torch,
+    eisner_torch,
+)
 
 
 def eisner(
@@ -105,9 +119,9 @@ def eisner_kbest(
     """The k best projective trees of every sentence of a batch, exactly, best first.
 
     Args:
-        arc_scores, lengths, single_root: as `eisner` reads them, in main memory.
+        arc_scores, lengths, single_root: as `eisner` reads them.
         k: number of trees, from 1 to `native_trees.MAX_TREES`, 2^20 - 1.
-        engine: "auto" or "native", which are the same: there is no torch form.
+        engine: "auto", "torch" or "native"; both give the same trees and the same bits.
     Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores float64 (B, k). All
         trees of a sentence differ. If it has fewer than k, the remaining rows have heads -1 and
         score -inf; the empty sentence has one tree, of score 0. The first tree and its score are
@@ -117,15 +131,16 @@ def eisner_kbest(
         Scores are summed in the order of the words; where that puts one a rounding error above the
         one before, it is given as that one, so that scores never rise.
     Raises:
-        ScoreError: as `eisner`; tensors on another device or another engine; a wrong k.
+        ScoreError: as `eisner`; a wrong k.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-    Cost: that of `eisner`, then O(n (w + k)) for each tree, w being the width of its spans.
-    Source: Huang & Chiang 2005, algorithm 3; McDonald, Crammer & Pereira 2005,
-    section 2.3.1; differs: short sorted lists instead of heaps, and no recursion.
+    Cost: in native code that of `eisner`, then O(n (w + k)) for each tree, w being the width of its
+    spans; in torch O(n^3 k log k) time, O(n^2 k log k) memory, for all sentences at once.
+    Source: Huang & Chiang 2005, algorithm 3, in torch algorithm 0; McDonald, Crammer & Pereira
+    2005, section 2.3.1; differs: short sorted lists instead of heaps, and no recursion.
     """
-    require_native("eisner_kbest", engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
-    return find_k_best("eisner", words, arcs, k=k, single_root=single_root)
+    return _search_several("eisner", engine, words, arcs, k=k, single_root=single_root)
 
 
 def eisner_sibling_kbest(
@@ -141,8 +156,7 @@ def eisner_sibling_kbest(
     """The k best projective trees of every sentence under scores of arcs and siblings, best first.
 
     Args:
-        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling` reads
-            them, in main memory.
+        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
         k, engine: as `eisner_kbest`.
     Returns: As `eisner_kbest`, the first tree that of `eisner_sibling`. Ties as in `eisner_kbest`;
         the split of an arc is its inner sibling, and no sibling comes first.
@@ -150,9 +164,9 @@ def eisner_sibling_kbest(
     Cost: that of `eisner_sibling`, then as `eisner_kbest`.
     Source: that of `eisner_kbest`; McDonald & Pereira 2006, section 2.2.
     """
-    require_native("eisner_sibling_kbest", engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores))
     *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
-    return find_k_best("eisner_sibling", words, *parts, k=k, single_root=single_root)
+    return _search_several("eisner_sibling", engine, words, *parts, k=k, single_root=single_root)
 
 
 def chu_liu_edmonds_kbest(
@@ -173,14 +187,15 @@ def chu_liu_edmonds_kbest(
         than that, it is the better tree's. Ties: as `textbook.spanning_trees` says.
     Raises: ScoreError, NoTreeError: as `eisner_kbest`.
     Cost: as measured about two searches of O(n^2) for each tree, at the worst n of them; O(k n)
-    memory.
+    memory. In torch n searches for each tree, those of all sentences at once; O(n^3 + k n) memory.
     Source: Lawler 1972, with the dual variables of Chu-Liu/Edmonds as bounds; differs from
     Camerini, Fratta & Maffioli 1980 and Zmigrod, Vieira & Cotterell 2021, who find the second best
-    tree of a part exactly: here bounds say which parts are worth a search, with a single root too.
+    tree of a part exactly: here bounds say which parts are worth a search, with a single root too;
+    in torch all parts are searched.
     """
-    require_native("chu_liu_edmonds_kbest", engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
-    return find_k_best("chu_liu_edmonds", words, arcs, k=k, single_root=single_root)
+    return _search_several("chu_liu_edmonds", engine, words, arcs, k=k, single_root=single_root)
 
 
 def _search_arcs(
@@ -201,6 +216,26 @@ def _search(
     heads, scores = device_search(decoder, engine)(*parts, lengths, single_root=single_root)
     require_trees(scores)
     return heads, scores
+
+
+def _search_several(
+    decoder: str, engine: Engine, lengths: Tensor, *parts: Tensor, k: int, single_root: bool
+) -> tuple[Tensor, Tensor]:
+    """The k best trees on an engine; scores are checked."""
+    require_tree_count(k)
+    if engine == "native":
+        return find_k_best(decoder, lengths, *parts, k=k, single_root=single_root)
+    heads, scores = best_torch_trees(decoder, single_root, lengths, list(parts), k)
+    require_trees(scores[:, 0])
+    return heads, scores
+
+
+@operation(new_k_best)
+def best_torch_trees(
+    decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], k: int
+) -> list[Tensor]:
+    """Heads (B, k, N) and scores (B, k)."""
+    return list(_SEVERAL_IN_TORCH[decoder](*parts, lengths, k, single_root=single_root))
 
 
 def device_search(decoder: str, engine: str) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -226,4 +261,10 @@ _IN_TORCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
     "eisner": eisner_torch,
     "eisner_sibling": eisner_sibling_torch,
     "chu_liu_edmonds": chu_liu_edmonds_torch,
+}
+
+_SEVERAL_IN_TORCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "eisner": eisner_kbest_torch,
+    "eisner_sibling": eisner_sibling_kbest_torch,
+    "chu_liu_edmonds": chu_liu_edmonds_kbest_torch,
 }

@@ -146,11 +146,11 @@ _TABLE = (
         "n³",
         _engines(
             best=("native", "torch", "triton"),
-            k_best=("native",),
+            k_best=("native", "torch"),
             log_partition=("native", "torch"),
             marginals=("native", "torch"),
             entropy=("native", "torch"),
-            samples=("native",),
+            samples=("native", "torch"),
         ),
     ),
     Decoder(
@@ -160,11 +160,11 @@ _TABLE = (
         "n²",
         _engines(
             best=("native", "torch", "triton"),
-            k_best=("native",),
+            k_best=("native", "torch"),
             log_partition=("native", "torch"),
             marginals=("native", "torch"),
             entropy=("native", "torch"),
-            samples=("native",),
+            samples=("native", "torch"),
         ),
     ),
     Decoder(
@@ -174,11 +174,11 @@ _TABLE = (
         "n³",
         _engines(
             best=("native", "torch", "triton"),
-            k_best=("native",),
+            k_best=("native", "torch"),
             log_partition=("native", "torch"),
             marginals=("native", "torch"),
             entropy=("native", "torch"),
-            samples=("native",),
+            samples=("native", "torch"),
         ),
         **_OF_SIBLINGS,
     ),

@@ -301,7 +301,8 @@ class TreeDistribution(KeptQuantities):
 
         Args:
             count: trees of each sentence.
-            seed: of a generator of its own; or generator: on the CPU; neither: torch's own.
+            seed: of a generator of its own; or generator: on the CPU or the scores' device;
+                neither: torch's own.
         """
         with torch.no_grad():
             drawn: Tensor = self._call("samples", count, generator_of(seed, generator))

@@ -206,7 +206,9 @@ class LabelledTrees(KeptQuantities):
         """
         generator = generator_of(seed, generator)
         heads = self.without_labels.sample(count, generator=generator)
-        places = torch.rand(heads.shape, generator=generator, dtype=torch.float64).to(heads.device)
+        device = "cpu" if generator is None else generator.device
+        places = torch.rand(heads.shape, generator=generator, dtype=torch.float64, device=device)
+        places = places.to(heads.device)
 
         def of_words(scores: Tensor, words: slice) -> Tensor:
             # Where there is no arc the scores may be anything; the label is not read.

@@ -14,6 +14,7 @@ from gpuparse.inference.scores import Lengths, check_arcs, device_of, require_te
 from gpuparse.inference.torch.matrix_tree import read_scores
 from gpuparse.inference.tree_sums import (
     SummedTrees,
+    draw_trees,
     find_entropies,
     find_log_partitions,
     find_marginals,
@@ -90,27 +91,34 @@ def matrix_tree_sample(
     generator: torch.Generator | None = None,
     *,
     single_root: bool = False,
+    engine: str = "auto",
 ) -> Tensor:
     """Independent random trees, each with a probability proportional to exp(score); exact.
 
     Args:
         arc_scores, lengths, single_root: as in `matrix_tree_log_partition`.
         n_samples: trees of each sentence.
-        generator: on the CPU; None: torch's own. One int64 is drawn from it for each sentence of
-            the batch, in order. Tree s of sentence b depends on the scores of the sentence, on the
-            b-th of these numbers and on s: not on other sentences, padding, threads or n_samples.
+        generator: None: torch's own. In native code it is on the CPU, and one int64 is drawn from
+            it for each sentence of the batch, in order. Tree s of sentence b depends on the scores
+            of the sentence, on the b-th of these numbers and on s: not on other sentences, padding,
+            threads or n_samples.
+        engine: as `eisner_sample`, as is the generator in torch.
     Returns: heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the
-        scores. The work is done on the CPU.
+        scores.
     Raises:
         ScoreError: as `matrix_tree_log_partition`, or a negative n_samples.
         NoTreeError: as `matrix_tree_log_partition`.
-    Cost: O(n^3) per sentence and typically O(n^2) per tree, at the worst O(n^3).
+    Cost: O(n^3) per sentence and typically O(n^2) per tree, at the worst O(n^3); in torch
+    O(n^2 log n) per tree and O(n^3) memory.
     Source: native/matrix_tree_sample.h; differs from Wilson 1996, whose walks may take
     forever where cycles outweigh trees.
     """
+    engine = choose_engine(engine, device_of(arc_scores))
     require_sample_count(n_samples)
     require_tensor(arc_scores, "arc_scores")
     trees = _checked(arc_scores.detach(), lengths, single_root)
+    if engine == "torch" and not is_traced():
+        return draw_trees(trees, n_samples, generator)
     numbers = torch.iinfo(torch.int64)
     n_batch = len(trees.lengths)
     seeds = torch.randint(numbers.min, numbers.max, (n_batch,), generator=generator)

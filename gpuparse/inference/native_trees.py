@@ -92,8 +92,6 @@ def find_k_best(
     decoder: str, lengths: Tensor, *parts: Tensor, k: int, single_root: bool
 ) -> tuple[Tensor, Tensor]:
     """Heads (B, k, N) and scores (B, k) of the k best trees, -1 and -inf where there are fewer."""
-    if not (_is_integer(k) and 1 <= k <= MAX_TREES):
-        raise ScoreError(f"k is {k!r}, expected a number of trees from 1 to {MAX_TREES}")
     heads, scores = best_native_trees(decoder, single_root, lengths, list(parts), k)
     return heads, scores
 
@@ -102,9 +100,15 @@ def _new_trees(lengths: Tensor, arcs: Tensor, count: int) -> Tensor:
     return lengths.new_empty((len(arcs), count, arcs.shape[1]))
 
 
-@operation(lambda decoder, root, lengths, parts, k: [
-    _new_trees(lengths, parts[0], k), parts[0].new_empty((len(lengths), k), dtype=torch.float64)
-])  # fmt: skip
+def new_k_best(
+    decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], k: int
+) -> list[Tensor]:
+    """Empty tensors like k best trees and their scores."""
+    scores = parts[0].new_empty((len(lengths), k), dtype=torch.float64)
+    return [_new_trees(lengths, parts[0], k), scores]
+
+
+@operation(new_k_best)
 def best_native_trees(
     decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], k: int
 ) -> list[Tensor]:
@@ -152,6 +156,12 @@ def draw_native_trees(
     cost, log_partitions = _COSTS[decoder].sums, np.empty(n_batch)
     batch.run("draw_trees_batch", single_root, cost, seeds.numpy(), heads, log_partitions)
     return [torch.from_numpy(heads).to(lengths.device)]
+
+
+def require_tree_count(k: object) -> None:
+    """Raise ScoreError for anything but an integer from 1 to `MAX_TREES`."""
+    if not (_is_integer(k) and 1 <= k <= MAX_TREES):  # type: ignore[operator]
+        raise ScoreError(f"k is {k!r}, expected a number of trees from 1 to {MAX_TREES}")
 
 
 def require_sample_count(n_samples: int) -> None:

@@ -10,6 +10,7 @@ from gpuparse.inference.native_trees import draw_native_trees, require_sample_co
 from gpuparse.inference.scores import Lengths, check_arcs, check_sibling_scores, device_of
 from gpuparse.inference.tree_sums import (
     SummedTrees,
+    draw_trees,
     find_entropies,
     find_log_partitions,
     find_marginals,
@@ -175,26 +176,31 @@ def eisner_sample(
     generator: torch.Generator | None = None,
     *,
     single_root: bool = False,
+    engine: str = "auto",
 ) -> Tensor:
     """Independent projective trees, each drawn with its exact probability.
 
-    The generator gives one seed a sentence, in the order of the batch. Sample k of a sentence
-    depends on its seed, its scores and k alone: not on the other sentences, the padding, the number
-    of samples, the device or the threads.
+    In native code the generator gives one seed a sentence, in the order of the batch. Sample k of a
+    sentence depends on its seed, its scores and k alone: not on the other sentences, the padding,
+    the number of samples or the threads. In torch the trees are others, of the same distribution,
+    and depend on the batch and the device.
 
     Args:
         arc_scores, lengths, single_root: as `eisner_log_partition`.
         n_samples: trees for each sentence.
-        generator: where randomness comes from; None: torch's own. It moves on by B numbers.
+        generator: where randomness comes from; None: torch's own, of the device. In native code it
+            moves on by B numbers. In torch one of another device gives the seed.
+        engine: "auto", "native" or "torch". Traced code draws by native code on any device.
     Returns:
         heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
     Raises: as `eisner_log_partition`; ScoreError for a negative number of samples.
-    Cost: O(n^3) once and O(n^2) per sample; in native code and main memory for every device.
+    Cost: O(n^3) once and O(n^2) per sample, in torch O(n^2 log n); O(n^3) memory in torch.
     Source: top-down through the inside chart (forward filtering, backward sampling).
     """
+    engine = choose_engine(engine, device_of(arc_scores))
     require_sample_count(n_samples)
     trees = _checked(arc_scores, None, lengths, None, single_root)
-    return _sample(trees, n_samples, generator)
+    return _sample(trees, engine, n_samples, generator)
 
 
 def eisner_sibling_sample(
@@ -206,19 +212,21 @@ def eisner_sibling_sample(
     *,
     end_scores: Tensor | None = None,
     single_root: bool = False,
+    engine: str = "auto",
 ) -> Tensor:
     """`eisner_sample` under scores of arcs and siblings.
 
     Args:
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
-        n_samples, generator: as `eisner_sample`.
+        n_samples, generator, engine: as `eisner_sample`.
     Returns: as `eisner_sample`.
     Raises: as `eisner_sibling_log_partition`; ScoreError for a negative number of samples.
     Cost, source: as `eisner_sample`.
     """
+    engine = choose_engine(engine, device_of(arc_scores))
     require_sample_count(n_samples)
     trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
-    return _sample(trees, n_samples, generator)
+    return _sample(trees, engine, n_samples, generator)
 
 
 def _checked(
@@ -258,7 +266,11 @@ def _require_digits(log_partition: Tensor) -> None:
         )
 
 
-def _sample(trees: SummedTrees, n_samples: int, generator: torch.Generator | None) -> Tensor:
+def _sample(
+    trees: SummedTrees, engine: Engine, n_samples: int, generator: torch.Generator | None
+) -> Tensor:
+    if engine == "torch" and not is_traced():
+        return draw_trees(trees, n_samples, generator)
     seeds = _draw_seeds(len(trees.lengths), generator)
     return draw_native_trees(*trees[:3], list(trees.parts), seeds, n_samples)[0]
 

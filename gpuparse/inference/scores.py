@@ -354,31 +354,38 @@ def tree_scores(arc_scores: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
 
     The order is fixed because float sums depend on it.
 
-    Args: arc_scores: (B, N, N); heads: (B, N); lengths: (B,).
-    Returns: float64 (B,).
+    Args: arc_scores: (B, N, N); heads: (B, N), or (B, K, N) of several trees; lengths: (B,).
+    Returns: float64 (B,) or (B, K).
     """
-    is_word = word_mask(lengths, heads.shape[1])
-    arcs = arc_scores.gather(1, heads.clamp(min=0)[:, None, :])[:, 0].double()
-    total = arcs.new_zeros(len(heads))
-    for of_word in arcs.masked_fill(~is_word, 0.0).unbind(1):
+    is_word = _word_mask_of(heads, lengths)
+    rows = (heads if heads.dim() == 3 else heads[:, None]).clamp(min=0)
+    arcs = arc_scores.gather(1, rows).view(heads.shape).double()
+    total = arcs.new_zeros(heads.shape[:-1])
+    for of_word in arcs.masked_fill(~is_word, 0.0).unbind(-1):
         total = total + of_word
     return total
+
+
+def _word_mask_of(heads: Tensor, lengths: Tensor) -> Tensor:
+    """`word_mask` of trees (B, N) or (B, K, N)."""
+    is_word = word_mask(lengths, heads.shape[-1])
+    return is_word if heads.dim() == 2 else is_word[:, None]
 
 
 def inner_siblings(heads: Tensor) -> Tensor:
     """The modifier of each word's head just inside the word; the head itself if there is none.
 
-    Args: heads: (B, N), -1 at the root and in padding.
-    Returns: int64 (B, N), 0 where there is no head.
-    Cost: O(B N^2).
+    Args: heads: (B, N) or (B, K, N), -1 at the root and in padding.
+    Returns: int64 as heads, 0 where there is no head.
+    Cost: O(N^2) for each tree.
     """
-    position = torch.arange(heads.shape[1], device=heads.device)
-    h, m, s = heads[:, :, None], position[:, None], position
-    shares_head = heads[:, None, :] == h
-    left_of_m = torch.where(shares_head & (h < s) & (s < m), s, -1).amax(2)
-    right_of_m = torch.where(shares_head & (m < s) & (s < h), s, heads.shape[1]).amin(2)
+    position = torch.arange(heads.shape[-1], device=heads.device)
+    h, m, s = heads[..., None], position[:, None], position
+    shares_head = heads[..., None, :] == h
+    left_of_m = torch.where(shares_head & (h < s) & (s < m), s, -1).amax(-1)
+    right_of_m = torch.where(shares_head & (m < s) & (s < h), s, heads.shape[-1]).amin(-1)
     inner = torch.where(heads < position, left_of_m, right_of_m)
-    has_sibling = (inner >= 0) & (inner < heads.shape[1])
+    has_sibling = (inner >= 0) & (inner < heads.shape[-1])
     return torch.where(has_sibling, inner, heads).clamp(min=0)
 
 
@@ -388,31 +395,32 @@ def sibling_tree_scores(
     """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left.
 
     Args:
-        arc_scores, end_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N);
-        lengths: (B,).
-    Returns: float64 (B,).
+        arc_scores, end_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N), or (B, K, N)
+        of several trees; lengths: (B,).
+    Returns: float64 (B,) or (B, K).
     """
-    is_word = word_mask(lengths, heads.shape[1])
-    position = torch.arange(heads.shape[1], device=heads.device)
-    b, h = torch.arange(len(heads), device=heads.device)[:, None], heads.clamp(min=0)
+    is_word = _word_mask_of(heads, lengths)
+    position = torch.arange(heads.shape[-1], device=heads.device)
+    b, h = torch.arange(len(heads), device=heads.device), heads.clamp(min=0)
+    b = b.view(-1, *[1] * (heads.dim() - 1))
     arcs = arc_scores[b, h, position].double().masked_fill(~is_word, 0.0)
     siblings = sibling_scores[b, h, position, inner_siblings(heads)].double()
     siblings = siblings.masked_fill(~is_word, 0.0)
     ends = end_scores[b, h, position].double()
     ends = ends.masked_fill(~is_word | ~is_outermost(heads), 0.0)
-    total = arcs.new_zeros(len(heads))
-    parts = arcs.unbind(1), siblings.unbind(1), ends.unbind(1)
+    total = arcs.new_zeros(heads.shape[:-1])
+    parts = arcs.unbind(-1), siblings.unbind(-1), ends.unbind(-1)
     for arc, sibling, end in zip(*parts, strict=True):
         total = ((total + arc) + sibling) + end
     return total
 
 
 def is_outermost(heads: Tensor) -> Tensor:
-    """(B, N) whether a word's head has no modifier beyond it."""
-    position = torch.arange(heads.shape[1], device=heads.device)
-    m, o, h = position[:, None], position, heads[:, :, None]
+    """Bool as heads, (B, N) or (B, K, N): whether a word's head has no modifier beyond it."""
+    position = torch.arange(heads.shape[-1], device=heads.device)
+    m, o, h = position[:, None], position, heads[..., None]
     is_beyond = torch.where(h < m, o > m, o < m)
-    return ~((heads[:, None, :] == h) & is_beyond).any(2)
+    return ~((heads[..., None, :] == h) & is_beyond).any(-1)
 
 
 def require_trees(scores: Tensor) -> None:

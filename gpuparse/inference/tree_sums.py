@@ -21,6 +21,8 @@ from gpuparse.inference.operators import operation
 from gpuparse.inference.scores import read_cells, read_part_cells, require_trees
 from gpuparse.inference.torch.charts import differentiate, log_sums
 from gpuparse.inference.torch.matrix_tree import eliminate, marginals_by_inverse
+from gpuparse.inference.torch.random_trees import random_spanning_trees
+from gpuparse.inference.torch.several_trees import random_trees
 
 CHARTS = {"eisner": eisner.CHART, "eisner_sibling": eisner_sibling.CHART}
 NAMES, FIELDS = ("arc", "sib", "end"), ("arc", "sibling", "end")
@@ -126,6 +128,34 @@ def find_entropies(trees: SummedTrees, engine: Engine) -> Tensor:
     sums, entropies = trees.log_sums(with_entropy=True)
     require_trees(sums.detach())
     return entropies
+
+
+def draw_trees(trees: SummedTrees, n_samples: int, generator: torch.Generator | None) -> Tensor:
+    """Random trees in torch, heads (B, n_samples, N).
+
+    Args: generator: one of another device gives the seed.
+    Raises: NoTreeError.
+    """
+    device = trees.lengths.device
+    if generator is not None and generator.device != device:
+        seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
+        generator = torch.Generator(device).manual_seed(int(seed))
+    if trees.decoder in CHARTS:
+        scores = dict(zip(NAMES, (part.detach() for part in trees.parts), strict=False))
+        heads, has_tree = random_trees(
+            CHARTS[trees.decoder], scores, trees.lengths, n_samples, generator,
+            single_root=trees.single_root,
+        )  # fmt: skip
+    else:
+        heads, has_tree = random_spanning_trees(
+            trees.parts[0].detach(),
+            trees.lengths,
+            n_samples,
+            generator,
+            single_root=trees.single_root,
+        )
+    require_trees(torch.where(has_tree, 0.0, -torch.inf))
+    return heads
 
 
 @operation(lambda decoder, root, lengths, parts, count: [

@@ -1,8 +1,9 @@
-"""The k best trees: enumeration -> textbook -> native, for every decoder that has them; errors."""
+"""The k best trees: enumeration -> textbook -> native -> torch, for every decoder; errors."""
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import DECODERS, with_quantity
@@ -16,6 +17,7 @@ from tests.strategies import cases
 
 every_decoder = pytest.mark.parametrize("name", with_quantity("k_best"))
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+every_engine = pytest.mark.parametrize("engine", ["native", "torch"])
 KINDS = ["float32", "float64", "ties", "forbidden", "pruned"]
 
 
@@ -97,12 +99,53 @@ def test_native_code_equals_the_textbook(name, single_root, kind):
 
 @every_decoder
 @every_root
-def test_ties_go_by_the_part_made_first(name, single_root):
+@pytest.mark.parametrize("kind", KINDS)
+def test_torch_finds_the_same_trees_and_bits(name, single_root, kind):
+    """Batches have all lengths, and some sentences fewer trees than are asked for."""
+    rng, lengths = np.random.default_rng(3), [9, 0, 1, 6, 2, 9, 4]
+    for k in (1, 2, 6, 25):
+        drawn = draw_parts(name, rng, len(lengths), max(lengths), kind)
+        parts = with_junk(name, drawn, lengths, np.nan)
+        possible = [
+            b
+            for b, n in enumerate(lengths)
+            if textbook(name, parts, b, n, 1, single_root) is not None
+        ]
+        parts = {field: part[possible] for field, part in parts.items()}
+        given = name, parts, [lengths[b] for b in possible], k, single_root
+        ours, theirs = search(*given, "torch"), search(*given, "native")
+        assert ours[0].equal(theirs[0])
+        assert ours[1].equal(theirs[1])
+
+
+@every_decoder
+def test_traced_code_finds_them_as_one_operation_of_torch(name):
+    drawn = draw_parts(name, np.random.default_rng(4), 6, 5, "ties")
+    parts = [torch.from_numpy(part) for part in drawn.values()]
+
+    def find(arcs: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+        ends = {"end_scores": others[1]} if others else {}
+        lengths = torch.full((len(arcs),), 5)
+        kbest = DECODERS[name].function("k_best")
+        return kbest(arcs, *others[:1], lengths, 3, engine="torch", **ends)
+
+    expected = find(*parts)
+    found = torch.compile(find, fullgraph=True, backend="eager")(*parts)
+    assert all(ours.equal(theirs) for ours, theirs in zip(found, expected, strict=True))
+    found = torch.func.vmap(find)(*(part.unflatten(0, (2, 3)) for part in parts))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.flatten(0, 1).equal(theirs)
+
+
+@every_decoder
+@every_root
+@every_engine
+def test_ties_go_by_the_part_made_first(name, single_root, engine):
     """All trees score 0; each is the best of the first part that is left."""
     parts = {
         field: 0 * part for field, part in draw_parts(name, np.random.default_rng(9), 1, 3).items()
     }
-    heads, values = search(name, parts, [3], 5, single_root)
+    heads, values = search(name, parts, [3], 5, single_root, engine)
     assert heads[0].tolist() == textbook(name, parts, 0, 3, 5, single_root)[0]
     assert (values == 0).all()
     if name == "chu_liu_edmonds" and not single_root:
@@ -126,10 +169,11 @@ def test_scores_of_long_sentences_fall_and_no_tree_comes_twice(name, single_root
 
 @every_decoder
 @every_root
-def test_many_more_trees_than_there_are(name, single_root):
-    for n in range(5):
+@every_engine
+def test_many_more_trees_than_there_are(name, single_root, engine):
+    for n in range(5 if engine == "native" else 4):
         parts = draw_parts(name, np.random.default_rng(n), 2, n, "float32")
-        heads, values = search(name, parts, [n, n], 300, single_root)
+        heads, values = search(name, parts, [n, n], 300, single_root, engine)
         trees = all_trees(n, DECODERS[name].is_projective, single_root and n > 0).tolist()
         for b in range(2):
             assert sorted(heads[b, : len(trees)].tolist()) == sorted(trees)
@@ -174,15 +218,16 @@ def test_errors_say_what_is_wrong(name):
     no_tree = parts | {"arc": parts["arc"].copy()}
     no_tree["arc"][1, :, 1] = -np.inf
     meta = {field: torch.from_numpy(part).to("meta") for field, part in parts.items()}
-    flat, exists = parts | {"arc": parts["arc"][0]}, f"{name}_kbest exists in native code only"
+    flat = parts | {"arc": parts["arc"][0]}
     for given, lengths, k, engine, error, said in [
         *((parts, [3, 2], k, "native", ScoreError, f"k is {k}") for k in (0, -1, MAX_TREES + 1)),
-        (parts, [3, 2], 2, "torch", ScoreError, exists),
+        (parts, [3, 2], 0, "torch", ScoreError, "k is 0"),
+        (parts, [3, 2], 2, "triton", ScoreError, "there are no Triton kernels"),
         (parts, [3, 2], 2, "tpu", ScoreError, "unknown engine 'tpu'"),
-        *((meta, [3, 2], 2, engine, ScoreError, "on meta") for engine in ("auto", "native")),
+        (meta, [3, 2], 2, "native", ScoreError, "on meta"),
         (flat, [3, 2], 2, "native", ScoreError, "expected"),
         (parts, [4, 2], 2, "native", ScoreError, "sentence 0: length 4"),
-        (no_tree, [3, 2], 2, "native", NoTreeError, "sentence 1"),
+        *((no_tree, [3, 2], 2, e, NoTreeError, "sentence 1") for e in ("native", "torch")),
     ]:
         with pytest.raises(error, match=said):
             search(name, given, lengths, k, engine=engine)

@@ -19,6 +19,7 @@ from gpuparse.inference import (
     eisner_marginals,
     with_quantity,
 )
+from gpuparse.inference.support import TreeKind
 from gpuparse.inference.textbook import projective
 from tests.inference.decoders import IN_MAIN_MEMORY
 from tests.oracles.brute_force import all_trees
@@ -462,7 +463,7 @@ def test_no_sentences_and_no_words(name, single_root, engine, shape):
     assert call("marginals", name, parts, lengths, **how).equal(
         torch.zeros(n_batch, n_nodes, n_nodes).double()
     )
-    samples = call("samples", name, parts, lengths, 2, single_root=single_root)
+    samples = call("samples", name, parts, lengths, 2, **how)
     assert samples.equal(torch.full((n_batch, 2, n_nodes), -1))
 
 
@@ -482,8 +483,9 @@ def test_threads_change_nothing(name, monkeypatch):
 
 @every_decoder
 @every_root
+@every_engine
 @pytest.mark.parametrize(("forbidden", "shift"), [(0.0, 0.0), (0.35, 0.0), (0.0, 1e6)])
-def test_samples_have_the_probabilities_of_enumeration(name, single_root, forbidden, shift):
+def test_samples_have_the_probabilities_of_enumeration(name, single_root, engine, forbidden, shift):
     """A shift makes cycles outweigh all trees, where walks that erase loops never end."""
     rng, n, n_samples = np.random.default_rng(19), 4, 20_000
     parts = draw_parts(name, rng, 6, n, forbidden=forbidden)
@@ -493,8 +495,9 @@ def test_samples_have_the_probabilities_of_enumeration(name, single_root, forbid
     parts, values = {f: part[has_tree] for f, part in parts.items()}, values[has_tree]
     generator = torch.Generator().manual_seed(20)
     samples = call(
-        "samples", name, parts, [n] * len(values), n_samples, generator, single_root=single_root
-    )
+        "samples", name, parts, [n] * len(values), n_samples, generator, single_root=single_root,
+        engine=engine,
+    )  # fmt: skip
     assert (samples[:, :, 0] == -1).all()
     probabilities = sums_of_values(values).probabilities
     base = (n + 1) ** np.arange(n)
@@ -544,6 +547,33 @@ def test_a_sample_depends_on_its_seed_its_scores_and_its_number_alone(name, sing
     assert sample(parts, lengths, 0).shape == (3, 0, 10)
     with pytest.raises(ScoreError, match="n_samples is -1"):
         sample(parts, lengths, -1)
+
+
+@every_decoder
+@every_root
+def test_samples_in_torch_repeat_and_have_the_trees_of_each_sentence(name, single_root):
+    lengths = torch.tensor([7, 0, 4, 1])
+    drawn = draw_parts(name, np.random.default_rng(25), 4, 7)
+    parts = {
+        field: np.pad(part, [(0, 0), *[(0, 3)] * (part.ndim - 1)], constant_values=np.nan)
+        for field, part in drawn.items()
+    }
+
+    def sample(seed, n_samples=30):
+        generator = torch.Generator().manual_seed(seed)
+        how = {"engine": "torch", "single_root": single_root}
+        return call("samples", name, parts, lengths, n_samples, generator, **how)
+
+    found = sample(1)
+    assert found.dtype == torch.int64
+    assert found.shape == (4, 30, 11)
+    assert found.equal(sample(1))
+    assert not found.equal(sample(2))
+    assert sample(1, 0).shape == (4, 0, 11)
+    is_projective = DECODERS[name].is_projective
+    TreeKind(lengths, is_projective=is_projective, single_root=single_root).require(found)
+    is_padding = torch.arange(11) > lengths[:, None]
+    assert found.masked_select(is_padding[:, None]).eq(-1).all()
 
 
 @every_engine

@@ -24,6 +24,7 @@ from gpuparse.inference.torch.charts import (
     Maximum,
     Position,
     Scores,
+    Semiring,
     Spans,
     Way,
     best_arcs,
@@ -43,21 +44,24 @@ class _View(NamedTuple):
     cell: Position
 
 
-_Sum: TypeAlias = _View | list["_Sum"]
+Sum: TypeAlias = _View | list["Sum"]
 
 
 class _Rule(NamedTuple):
     """The terms of a rule, added from the left, and the T cells that its mark marks.
 
     constants: (N, T, 1), by width, if choices are counted from the first rule on. steps: (T, 1),
-    from one choice to the next. starts: (T, N).
+    from one choice to the next. starts: (T, N). sides: (T, 1), the item of the product that has the
+    cell, of n_items.
     """
 
-    terms: _Sum
+    terms: Sum
     n_splits: Position
+    n_items: int
     constants: Tensor
     steps: Tensor
     starts: Tensor
+    sides: Tensor
 
 
 class _Plan:
@@ -102,29 +106,34 @@ class _Plan:
     def _find_rules(self, kind: str, device: torch.device) -> list[_Rule]:
         """The rules of a kind."""
         ways, w = self._ways[kind], np.arange(self._n)
+        are_items = [[factor.name in self._ways for factor in way.rule.factors] for way in ways]
         marked = [
-            [cell for factor in way.rule.factors for cell in self._marked(factor, way.at[factor])]
-            for way in ways
+            [
+                (*cell, side)
+                for factor, side in zip(way.rule.factors, np.cumsum([0, *of_way]), strict=False)
+                for cell in self._marked(factor, way.at[factor])
+            ]
+            for way, of_way in zip(ways, are_items, strict=True)
             if kind in self.marks
         ]
         most = max(map(len, marked), default=0)
         found, before = [], np.zeros(self._n, np.int64)
-        for way, cells in zip(ways, marked or [[]] * len(ways), strict=True):
-            numbers = np.zeros((4, most), np.int64)
-            numbers[:, : len(cells)] = np.array(cells, np.int64).reshape(-1, 4).T
-            constant, widths, starts, splits = numbers[:, :, np.newaxis]
+        for way, of_way, cells in zip(ways, are_items, marked or [[]] * len(ways), strict=True):
+            numbers = np.zeros((5, most), np.int64)
+            numbers[:, : len(cells)] = np.array(cells, np.int64).reshape(-1, 5).T
+            constant, widths, starts, splits, sides = numbers[:, :, np.newaxis]
             constants = (constant + widths * w - splits * before).T[:, :, np.newaxis]
             before = before + (way.n_splits.constant + way.n_splits.widths * w).clip(0)
-            tensors = (constants, splits, starts * w)
+            tensors = (constants, splits, starts * w, sides)
             found.append(
                 _Rule(
-                    self._terms(way.rule.product, way), way.n_splits,
+                    self._terms(way.rule.product, way), way.n_splits, sum(of_way),
                     *(torch.from_numpy(x.copy()).to(device) for x in tensors),
                 )
             )  # fmt: skip
         return found
 
-    def _terms(self, product: Product, way: Way) -> _Sum:
+    def _terms(self, product: Product, way: Way) -> Sum:
         return [
             self._terms(x, way) if isinstance(x, Product) else self._view(x, way)
             for x in product.factors
@@ -162,18 +171,27 @@ class _Plan:
 _kept_plan = functools.lru_cache(maxsize=256)(_Plan)
 
 
-class _Search(Spans):
-    """The best items of all spans of a batch; scores are contiguous, and not traced."""
+class ChartSearch(Spans):
+    """The best items of all spans of a batch; scores are contiguous, and not traced.
 
-    def __init__(self, chart: Chart, scores: Scores, lengths: Tensor, *, single_root: bool) -> None:
-        super().__init__(chart, scores, lengths, single_root, Maximum())
-        arc = scores[chart.arc]
+    Args: semiring: one with a plane has lists of derivations of each item, and no best one.
+    """
+
+    def __init__(
+        self, chart: Chart, scores: Scores, lengths: Tensor, *, single_root: bool,
+        semiring: Semiring | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(chart, scores, lengths, single_root, semiring or Maximum())
+        arc, planes = scores[chart.arc], self.semiring.planes
         self._plan = _kept_plan(chart, self.n_all, self.first, arc.device)
-        self._cells = arc.new_zeros(len(arc), len(self._plan.planes) * self.n_nodes**2)
-        tensors = {**scores, "": self._cells}
+        self._cells = arc.new_zeros(*self.lead, len(self._plan.planes) * self.n_nodes**2)
+        if planes:
+            self._cells[1:] = -torch.inf  # an item of width 0 has one derivation
+        tensors = {name: part[(None,) * len(planes)] for name, part in scores.items()}
         # as_strided counts from the beginning of the memory
         self._tensors = {
-            name: (part, part.stride(0), part.storage_offset()) for name, part in tensors.items()
+            name: (part, part.stride()[: len(self.lead)], part.storage_offset())
+            for name, part in {**tensors, "": self._cells}.items()
         }
         self._choices: dict[tuple[str, int], Tensor] = {}
         for w in range(1, self.n_nodes):
@@ -191,21 +209,25 @@ class _Search(Spans):
             for rule, n_splits, part in zip(rules, splits, found.split(splits, 1), strict=True):
                 if n_splits:
                     self._sum(rule.terms, w, n_splits, part)
-            choice = values.new_empty(values.shape, dtype=torch.int64)
-            torch.max(found, 1, keepdim=True, out=(values, choice))
-            self._choices[kind, w] = choice
+            self._choose(kind, w, found, values)
         else:
             self._sum(rules[0].terms, w, 1, values)
         for copy in copies:
             self._sum(copy, w, 1).copy_(values)
 
-    def _sum(self, terms: _Sum, w: int, n_splits: int, out: Tensor | None = None) -> Tensor:
-        """(B, splits, spans) of a term: a view, or into `out`."""
+    def _choose(self, kind: str, w: int, found: Tensor, values: Tensor) -> None:
+        """The values of items, (B, 1, spans), of all their derivations (B, D, spans)."""
+        choice = values.new_empty(values.shape, dtype=torch.int64)
+        torch.max(found, 1, keepdim=True, out=(values, choice))
+        self._choices[kind, w] = choice
+
+    def _sum(self, terms: Sum, w: int, n_splits: int, out: Tensor | None = None) -> Tensor:
+        """(..., B, splits, spans) of a term: a view, or into `out`."""
         if isinstance(terms, _View):
-            (tensor, stride, offset), cell = self._tensors[terms.name], terms.cell
-            size = self.lead[0], n_splits, self.n_nodes - w
+            (tensor, strides, offset), cell = self._tensors[terms.name], terms.cell
+            size = *tensor.shape[: len(strides)], n_splits, self.n_nodes - w
             offset += cell.constant + cell.widths * w
-            return tensor.as_strided(size, (stride, cell.splits, cell.starts), offset)
+            return tensor.as_strided(size, (*strides, cell.splits, cell.starts), offset)
         total, *others, last = [self._sum(term, w, n_splits) for term in terms]
         for value in others:
             total = total + value
@@ -214,7 +236,7 @@ class _Search(Spans):
     def items(self, kind: str) -> Tensor:
         """See `Spans`."""
         first, n = self._plan.planes[kind, False], self.n_nodes
-        return self._cells[:, first : first + n * n].unflatten(1, (n, n))
+        return self._cells[..., first : first + n * n].unflatten(-1, (n, n))
 
     def heads(self, root: Tensor) -> Tensor:
         """Heads (B, N) of the best trees; anything in padding and in sentences without a tree.
@@ -225,14 +247,7 @@ class _Search(Spans):
         marks = torch.zeros(
             (len(root), plan.arc_marks + self.n_all**2), dtype=torch.bool, device=root.device
         )
-        for factor in self.top.factors:
-            if factor.name not in self.chart.by_item:
-                continue
-            width, start = self.lengths, torch.zeros_like(root)
-            if self.first:
-                to_last = bool(factor.positions[0].variable)
-                width, start = (self.lengths - root, root - 1) if to_last else (root - 1, start)
-            cell = plan.marks[factor.name] + width.clamp(min=0) * n + start
+        for cell in self._top_cells(root):
             marks.scatter_(1, cell[:, None], True)
         if self.first:
             marks.scatter_(1, plan.arc_marks + root[:, None], True)
@@ -243,6 +258,18 @@ class _Search(Spans):
                 marks.scatter_(1, cells.flatten(1), True)
         arcs = marks[:, plan.arc_marks :].unflatten(1, (self.n_all, self.n_all))
         return arcs.byte().argmax(1)
+
+    def _top_cells(self, root: Tensor) -> Iterator[Tensor]:
+        """The marks of the items of whole trees with these root words, (B, ...) as `root`."""
+        length = self.lengths.view(-1, *[1] * (root.dim() - 1))
+        for factor in self.top.factors:
+            if factor.name not in self.chart.by_item:
+                continue
+            width, start = length, torch.zeros_like(root)
+            if self.first:
+                to_last = bool(factor.positions[0].variable)
+                width, start = (length - root, root - 1) if to_last else (root - 1, start)
+            yield self._plan.marks[factor.name] + width.clamp(min=0) * self.n_nodes + start
 
     def _marked(self, kind: str, w: int) -> Tensor:
         """(B, T, spans) the cells that the items of a kind and width mark if they are marked."""
@@ -276,7 +303,7 @@ def best_trees(
         heads = arcs.argmax(1)
     else:
         scores = {name: part.detach().contiguous() for name, part in scores.items()}
-        search = _Search(chart, scores, lengths, single_root=single_root)
+        search = ChartSearch(chart, scores, lengths, single_root=single_root)
         best, root = search.trees().max(-1)
         heads = search.heads(root + 1)
     has_tree = (best > -torch.inf) & (lengths > 0)

@@ -193,9 +193,13 @@ class Spans:
                 value = _gather(self.items(factor.name).flatten(-2), cell)
             else:
                 value = self.items(factor.name)[..., 0]
-            total = value if total is None else total + value
+            total = value if total is None else self._times(total, value)
         assert total is not None
         return total
+
+    def _times(self, left: Tensor, right: Tensor) -> Tensor:
+        """The product of two values."""
+        return left + right
 
     def _root_parts(self, factor: Factor) -> Tensor:
         """The scores of a part for each root word."""

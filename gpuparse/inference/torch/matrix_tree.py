@@ -5,6 +5,8 @@ of the Laplacian is one operation of torch, whose derivatives take two products 
 digits are lost where the Laplacian is nearly singular.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -17,23 +19,38 @@ def read_scores(scores: Tensor, lengths: Tensor) -> Tensor:
     return scores.masked_fill(~read_cells(lengths, scores.shape[1]), -torch.inf)
 
 
-def eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+class Step(NamedTuple):
+    """The elimination of a word e, the logarithms of weights among the words before it.
+
+    into: (B, e), from all heads. is_late: (B,), of that from the root. passed: (B, e, e - 1), of
+    ways from h through e into m = 1, ... passes_late: (B,), of those from the root.
+    """
+
+    into: Tensor
+    is_late: Tensor
+    passed: Tensor
+    passes_late: Tensor
+
+
+def eliminate(
+    scores: Tensor, lengths: Tensor, single_root: bool, steps: list[Step] | None = None
+) -> tuple[Tensor, Tensor]:
     """The elimination in torch, in logarithms: log-partition, -inf without a tree, and entropy.
 
     Every weight w has a spread, log w - d log w / d b at b = 1 where all scores are multiplied by
     b. That of a score itself is 0, of a product the sum, of a quotient the difference, of a sum the
     average by the shares plus the entropy of the shares; that of the sum over trees is the entropy.
 
-    Args: scores: (B, N, N), checked.
+    Args: scores: (B, N, N), checked. steps: a list for what is done, the last word first.
     """
     scores = read_scores(scores, lengths)
     if scores.shape[1] == 1:  # zeros that autograd can lead back to the scores
         nothing = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool), 0.0).sum((1, 2))
         return nothing, nothing
     is_word = word_mask(lengths, scores.shape[1])[:, 1:]
-    shifts, log_partition = _shifts(scores.detach(), single_root)
+    moved, log_partition = shifts(scores.detach(), single_root)
     is_there = scores > -torch.inf
-    weights = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - shifts, ABSENT)
+    weights = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - moved, ABSENT)
     # Padding hangs on the root by arcs of score 0, for which no power of t is counted.
     root, words = torch.where(is_word, weights[:, 0, 1:], 0.0), weights[:, 1:, 1:]
     spread, root_spread = torch.zeros_like(words), torch.zeros_like(root)
@@ -52,6 +69,10 @@ def eliminate(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tenso
         through_spread = (root_spread[:, e] - total_spread)[:, None] + out_spread
         passed = (words[:, :e, e] - total[:, None])[:, :, None] + out[:, None]
         passed_spread = (spread[:, :e, e] - total_spread[:, None])[:, :, None] + out_spread[:, None]
+        if steps is not None:
+            before = torch.cat([root[:, e, None], words[:, :e, e]], 1)
+            ways = torch.cat([through[:, None], passed], 1)
+            steps.append(Step(before, late[:, e], ways, pull_late[:, 0]))
         # Of the arc from the root and the way through e, that with the lower power of t counts.
         had, has = root[:, :e] > ABSENT / 2, through > ABSENT / 2
         old = torch.where(late[:, :e] & has & ~pull_late, ABSENT, root[:, :e])
@@ -78,7 +99,7 @@ def marginals_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> 
     Source: Koo, Globerson, Carreras & Collins 2007, sections 3.1 to 3.3.
     """
     scores = read_scores(scores, lengths)
-    weights = (scores - _shifts(scores.detach(), single_root)[0]).exp()
+    weights = (scores - shifts(scores.detach(), single_root)[0]).exp()
     root, words = weights[:, 0, 1:], weights[:, 1:, 1:]
     n = root.shape[1]
     is_word = word_mask(lengths, n + 1)[:, 1:]
@@ -106,7 +127,7 @@ def _sum(weights: Tensor, spreads: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return total, (shares.exp() * (spreads - shares)).sum(dim)
 
 
-def _shifts(scores: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+def shifts(scores: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
     """The amounts that every tree loses alike: (B, N, N) from its arcs, (B,) in all.
 
     From arcs into m the highest of their scores. With a single root it is the highest of those from
@@ -116,6 +137,6 @@ def _shifts(scores: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
     highest = torch.where(highest > -torch.inf, highest, 0.0)
     left = (scores[:, 0] - highest).amax(1)
     from_root = torch.where((left > -torch.inf) & single_root, left, 0.0)
-    shifts = highest[:, None, :].repeat(1, scores.shape[1], 1)
-    shifts[:, 0] += from_root[:, None]
-    return shifts, highest.sum(1) + from_root
+    moved = highest[:, None, :].repeat(1, scores.shape[1], 1)
+    moved[:, 0] += from_root[:, None]
+    return moved, highest.sum(1) + from_root

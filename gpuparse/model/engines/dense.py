@@ -161,7 +161,7 @@ class Dense:
             self._fill(scored, marginals, heads, labels, found)
             return True
 
-        left = self._run(work, batch, options)
+        left = self._run(work, batch, options, self._cells_of_torch(batch.lengths))
         result = SearchResult(heads[0], labels[0])
         if options.probabilities:
             result = replace(
@@ -181,17 +181,12 @@ class Dense:
         def work(sent: Any, some: Encoded) -> bool:
             scored = self._scored(sent, some, known)
             numbers = [number_of[start] for start in some.starts.tolist()]
-            arcs, parts = parts_for(self._decoder.name, scored.scores)
-            found, scores = self._decoder.function("k_best")(
-                *(arc.cpu() for arc in arcs), scored.scores.lengths.cpu(), k,
-                single_root=self._task.single_root,
-                **{name: part if part is None else part.cpu() for name, part in parts.items()},
-            )  # fmt: skip
-            trees.scores[:, numbers] = scores.T.double().numpy()
+            found, scores = self._call("k_best", scored.scores, k)
+            trees.scores[:, numbers] = scores.T.double().cpu().numpy()
             places = scored.places.cpu().numpy()
             for j in range(k):
-                of_rank = found[:, j].contiguous().to(self._device)
-                trees.heads[j, places] = found[:, j].numpy()
+                of_rank = found[:, j].contiguous()
+                trees.heads[j, places] = of_rank.cpu().numpy()
                 labels = self._best_labels(scored, of_rank)
                 if labels is not None:
                     trees.labels[j, places] = labels.cpu().numpy()
@@ -202,7 +197,10 @@ class Dense:
                 self._fill(scored, marginals, trees.heads, trees.labels, trees.marginals)
             return True
 
-        left = self._run(work, batch, options)
+        more = self._cells_of_torch(batch.lengths, k)
+        if options.probabilities:
+            more = np.maximum(more, self._cells_of_torch(batch.lengths))
+        left = self._run(work, batch, options, more)
         if len(left):
             some = batch.select(left)
             rest = self._other(some).k_best(some, known, k, replace(options, sent=None))
@@ -268,16 +266,21 @@ class Dense:
         self._refuse(batch, self._run(work, batch, BatchOptions()))
 
     def _run(
-        self, work: Callable[[Any, Encoded], bool], batch: Encoded, options: BatchOptions
-    ) -> np.ndarray:
-        """Work on parts of a batch; the numbers of sentences that there is no memory for."""
+        self, work: Callable[[Any, Encoded], bool], batch: Encoded, options: BatchOptions,
+        more: np.ndarray | float = 0.0,
+    ) -> np.ndarray:  # fmt: skip
+        """Work on parts of a batch; the numbers of sentences that there is no memory for.
+
+        more: (S,) the cells of each sentence beside its scores.
+        """
         sent = self.send(batch) if options.sent is None else options.sent
+        more = np.broadcast_to(more, batch.lengths.shape)
         # Words that kernels can count.
         most = MOST_NODES - 1 if self._engine == "triton" else int(batch.lengths.max(initial=0))
-        left = [np.flatnonzero(batch.lengths > most)]
-        numbers = np.flatnonzero(batch.lengths <= most)
+        fits = (batch.lengths <= most) & (more <= self.budget)
+        left, numbers = [np.flatnonzero(~fits)], np.flatnonzero(fits)
         lengths = batch.lengths[numbers]
-        cells = cells_of(self._scorers, lengths)
+        cells = cells_of(self._scorers, lengths) + more[numbers]
         if self._is_joint:
             cells = cells + self._task.n_labels * (lengths + 1) ** 2
         admission = Admission(lengths, options.batch_size, self.budget, cells)
@@ -289,6 +292,16 @@ class Dense:
                 options.progress(len(part))
         self.budget = admission.budget
         return np.concatenate(left)
+
+    def _cells_of_torch(self, lengths: np.ndarray, k: int = 0) -> np.ndarray:
+        """(S,) about the cells that torch takes for sums or k best trees, as measured."""
+        n = lengths + 1.0
+        if self._engine == "native":
+            return 0.0 * n
+        if k == 0 or not self._decoder.is_projective:
+            return 4.0 * n**3
+        pairs = int((k // np.arange(1, k + 1)).sum())  # of ranks
+        return 10.0 * pairs * n**2
 
     def _other(self, batch: Encoded) -> Searcher:
         """The engine of sentences that the device has no memory for."""
@@ -405,17 +418,21 @@ class Dense:
 
     def _sums(self, scored: _Scored, quantity: Quantity) -> Tensor:
         """The probabilities of all arcs (B, N, N), or log-partitions (B,), under scores in nats."""
-        scale, decoder = self._task.scales.arc, self._decoder
-        arcs, parts = parts_for(decoder.name, scored.scores)
-        named = {
-            name: None if part is None else part.double() * scale for name, part in parts.items()
+        parts = {
+            name: part.double() * self._task.scales.arc
+            for name, part in vars(scored.scores).items()
+            if part is not None and name != "lengths"
         }
-        found: Tensor = decoder.function(quantity)(
-            *(arc.double() * scale for arc in arcs), scored.scores.lengths,
-            single_root=self._task.single_root,
-            engine=self._engine if decoder.has(quantity, self._engine) else "auto", **named,
-        )  # fmt: skip
+        found: Tensor = self._call(quantity, replace(scored.scores, **parts))
         return found
+
+    def _call(self, quantity: Quantity, scores: Scores, *more: int) -> Any:
+        """The result of the public function of a quantity, on the engine if that has it."""
+        arcs, parts = parts_for(self._decoder.name, scores)
+        return self._decoder.function(quantity)(
+            *arcs, scores.lengths, *more, single_root=self._task.single_root,
+            engine=self._engine if self._decoder.has(quantity, self._engine) else "auto", **parts,
+        )  # fmt: skip
 
     def _fill(
         self,
