@@ -21,16 +21,8 @@ from gpuparse.inference.scores import (
     device_of,
     require_trees,
 )
-from gpuparse.inference.torch.chu_liu_edmonds import (
-    chu_liu_edmonds_kbest_torch,
-    chu_liu_edmonds_torch,
-)
-from gpuparse.inference.torch.eisner import (
-    eisner_kbest_torch,
-    eisner_sibling_kbest_torch,
-    eisner_sibling_torch,
-    eisner_torch,
-)
+from gpuparse.inference.torch.chu_liu_edmonds import chu_liu_edmonds_torch
+from gpuparse.inference.torch.eisner import eisner_sibling_torch, eisner_torch
 
 
 def eisner(
@@ -235,7 +227,7 @@ def best_torch_trees(
     decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], k: int
 ) -> list[Tensor]:
     """Heads (B, k, N) and scores (B, k)."""
-    return list(_SEVERAL_IN_TORCH[decoder](*parts, lengths, k, single_root=single_root))
+    return list(_IN_TORCH[decoder](*parts, lengths, k, single_root=single_root))
 
 
 def device_search(decoder: str, engine: str) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -261,10 +253,4 @@ _IN_TORCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
     "eisner": eisner_torch,
     "eisner_sibling": eisner_sibling_torch,
     "chu_liu_edmonds": chu_liu_edmonds_torch,
-}
-
-_SEVERAL_IN_TORCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "eisner": eisner_kbest_torch,
-    "eisner_sibling": eisner_sibling_kbest_torch,
-    "chu_liu_edmonds": chu_liu_edmonds_kbest_torch,
 }

@@ -5,7 +5,8 @@ right of a split, planes of widths, from the widest down, and ends. So the parts
 all spans of one width are views into it, and into the scores, and values are written into views.
 
 The trees are followed from the widest spans to the narrowest: the mark of a span marks its parts
-and its arcs. What is not chosen marks cell 0, an item of width 0, which nothing reads.
+and its arcs. What is not chosen marks cell 0, an item of width 0, which nothing reads. Where items
+have lists of derivations (`several_trees.py`), a mark is 1 + the rank of the one that the tree has.
 """
 
 import functools
@@ -175,7 +176,12 @@ class ChartSearch(Spans):
     """The best items of all spans of a batch; scores are contiguous, and not traced.
 
     Args: semiring: one with a plane has lists of derivations of each item, and no best one.
+
+    ranks: for such lists, by the number of items of a product, what is marked of these, (2, L);
+    derivations are counted by rule, split and place there.
     """
+
+    ranks: dict[int, Tensor] | None = None
 
     def __init__(
         self, chart: Chart, scores: Scores, lengths: Tensor, *, single_root: bool,
@@ -238,52 +244,73 @@ class ChartSearch(Spans):
         first, n = self._plan.planes[kind, False], self.n_nodes
         return self._cells[..., first : first + n * n].unflatten(-1, (n, n))
 
-    def heads(self, root: Tensor) -> Tensor:
-        """Heads (B, N) of the best trees; anything in padding and in sentences without a tree.
+    def heads(self, derivations: Tensor) -> Tensor:
+        """Heads (B, T, N) of T trees; anything in padding and in sentences without a tree.
 
-        Args: root: (B,) the root word of trees with a single root.
+        Args: derivations: (B, T) of whole trees, counted by root word, from 0 on, and ranks.
         """
         plan, n = self._plan, self.n_nodes
         marks = torch.zeros(
-            (len(root), plan.arc_marks + self.n_all**2), dtype=torch.bool, device=root.device
-        )
-        for cell in self._top_cells(root):
-            marks.scatter_(1, cell[:, None], True)
-        if self.first:
-            marks.scatter_(1, plan.arc_marks + root[:, None], True)
-        for w in range(n - 1, 0, -1):
-            for kind in reversed(plan.marks):
-                first = plan.marks[kind] + w * n
-                cells = self._marked(kind, w).mul_(marks[:, None, first : first + n - w])
-                marks.scatter_(1, cells.flatten(1), True)
-        arcs = marks[:, plan.arc_marks :].unflatten(1, (self.n_all, self.n_all))
-        return arcs.byte().argmax(1)
-
-    def _top_cells(self, root: Tensor) -> Iterator[Tensor]:
-        """The marks of the items of whole trees with these root words, (B, ...) as `root`."""
-        length = self.lengths.view(-1, *[1] * (root.dim() - 1))
-        for factor in self.top.factors:
-            if factor.name not in self.chart.by_item:
-                continue
-            width, start = length, torch.zeros_like(root)
+            (*derivations.shape, plan.arc_marks + self.n_all**2),
+            dtype=torch.bool if self.ranks is None else torch.int32, device=derivations.device,
+        )  # fmt: skip
+        items = [factor for factor in self.top.factors if factor.name in self.chart.by_item]
+        root, ranks = 1 + derivations, None
+        if self.ranks is not None:
+            of_items = self.ranks[len(items)]
+            root = 1 + derivations // of_items.shape[1]
+            ranks = of_items[:, derivations % of_items.shape[1]][..., None]
+        for side, factor in enumerate(items):
+            length = width = self.lengths[:, None].expand_as(root)
+            start = torch.zeros_like(root)
             if self.first:
                 to_last = bool(factor.positions[0].variable)
                 width, start = (length - root, root - 1) if to_last else (root - 1, start)
-            yield self._plan.marks[factor.name] + width.clamp(min=0) * self.n_nodes + start
+            cell = plan.marks[factor.name] + width.clamp(min=0) * n + start
+            marks.scatter_(2, cell[..., None], True if ranks is None else ranks[side])
+        if self.first:
+            marks.scatter_(2, plan.arc_marks + root[..., None], 1)
+        for w in range(n - 1, 0, -1):
+            for kind in reversed(plan.marks):
+                first = plan.marks[kind] + w * n
+                own = marks[..., first : first + n - w]
+                cells, ranks = self._marked(kind, w, own)
+                is_there = own if ranks is None else own > 0
+                cells = cells.mul_(is_there[:, :, None]).flatten(2)
+                marks.scatter_(2, cells, True if ranks is None else ranks.flatten(2))
+        arcs = marks[..., plan.arc_marks :].unflatten(2, (self.n_all, self.n_all))
+        return (arcs > 0).byte().argmax(2)
 
-    def _marked(self, kind: str, w: int) -> Tensor:
-        """(B, T, spans) the cells that the items of a kind and width mark if they are marked."""
-        choice = self._choices[kind, w]
-        found, before = None, 0
+    def _derivations(self, kind: str, w: int, marks: Tensor) -> Tensor:
+        """(B, T, spans) the derivations that trees have of the items that they mark."""
+        return self._choices[kind, w]
+
+    def _marked(self, kind: str, w: int, marks: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(B, T, C, spans) the cells that marked items mark in their turn, and the marks there."""
+        derivations = self._derivations(kind, w, marks)[:, :, None]
+        cells = ranks = None
+        splits_before = before = 0
         for rule in self._plan.rules[kind]:
             n_splits = rule.n_splits.at(w)
-            if n_splits > 0:
-                cells = torch.addcmul(rule.constants[w], rule.steps, choice)
-                cells += rule.starts[:, : self.n_nodes - w]
-                found = cells if found is None else torch.where(choice < before, found, cells)
-                before += n_splits
-        assert found is not None
-        return found
+            if n_splits <= 0:
+                continue
+            split, length, own_ranks = derivations, 1, None
+            if self.ranks is not None:
+                of_items = self.ranks[rule.n_items]
+                length, place = of_items.shape[1], (derivations - before).clamp(min=0)
+                split = splits_before + place // length
+                own_ranks = of_items[rule.sides, place % length]
+            own = torch.addcmul(rule.constants[w], rule.steps, split)
+            own += rule.starts[:, : self.n_nodes - w]
+            cells = own if cells is None else torch.where(derivations < before, cells, own)
+            if own_ranks is not None:
+                ranks = (
+                    own_ranks if ranks is None
+                    else torch.where(derivations < before, ranks, own_ranks)
+                )  # fmt: skip
+            splits_before, before = splits_before + n_splits, before + n_splits * length
+        assert cells is not None
+        return cells, ranks
 
 
 def best_trees(
@@ -305,7 +332,7 @@ def best_trees(
         scores = {name: part.detach().contiguous() for name, part in scores.items()}
         search = ChartSearch(chart, scores, lengths, single_root=single_root)
         best, root = search.trees().max(-1)
-        heads = search.heads(root + 1)
+        heads = search.heads(root[:, None])[:, 0]
     has_tree = (best > -torch.inf) & (lengths > 0)
     is_word = word_mask(lengths, arc.shape[-1]) & has_tree[:, None]
     return heads.masked_fill(~is_word, NO_HEAD), has_tree | (lengths == 0)

@@ -10,15 +10,19 @@ FREE, ATTACHED = -1, -2  # in `place`, of words that are not on the path
 
 
 def chu_liu_edmonds_torch(
-    arc_scores: Tensor, lengths: Tensor, *, single_root: bool
+    arc_scores: Tensor, lengths: Tensor, k: int | None = None, *, single_root: bool
 ) -> tuple[Tensor, Tensor]:
-    """`chu_liu_edmonds` on checked scores: the paths of all sentences grow in lockstep.
+    """`chu_liu_edmonds`, or `chu_liu_edmonds_kbest`, on checked scores.
+
+    The paths of all sentences grow in lockstep.
 
     A step takes the best source of one super-node, or puts one member into a super-node in the
     making: O(B n) work, at most about 4 n steps.
 
-    Returns: As `chu_liu_edmonds`; a sentence without a tree gets the score -inf.
+    Returns: As these; a sentence without a tree gets the score -inf.
     """
+    if k is not None:
+        return _k_best(arc_scores, lengths, k, single_root)
     if arc_scores.numel() == 0 or arc_scores.shape[1] == 1:  # no word at all
         no_heads = torch.full_like(arc_scores[:, 0], NO_HEAD, dtype=torch.int64)
         return no_heads, arc_scores.new_zeros(len(arc_scores), dtype=torch.float64)
@@ -36,12 +40,11 @@ def chu_liu_edmonds_torch(
     return heads, scores.masked_fill(~has_tree, -torch.inf)
 
 
-def chu_liu_edmonds_kbest_torch(
-    arc_scores: Tensor, lengths: Tensor, k: int, *, single_root: bool
+def _k_best(
+    arc_scores: Tensor, lengths: Tensor, k: int, single_root: bool
 ) -> tuple[Tensor, Tensor]:
-    """`chu_liu_edmonds_kbest` on checked scores: each tree splits a part of all sentences at once.
+    """The k best trees: the next one of each sentence splits its part of all trees.
 
-    Returns: As `chu_liu_edmonds_kbest`; a sentence without a tree gets scores of -inf.
     Cost: n searches of `chu_liu_edmonds_torch` for each tree, as one batch.
     """
     n_batch, n = arc_scores.shape[:2]

@@ -1,8 +1,4 @@
-"""Several trees of a chart for every sentence of a batch, in torch: the k best, and random ones.
-
-The trees are followed from the widest spans to the narrowest, as in chart_search.py; but the mark
-of an item says which of its derivations its tree has.
-"""
+"""Several trees of a chart for every sentence of a batch, in torch: the k best, and random ones."""
 
 import functools
 
@@ -16,72 +12,6 @@ from gpuparse.inference.torch.chart_search import ChartSearch, Sum
 from gpuparse.inference.torch.charts import Maximum, Scores
 
 
-class _SeveralTrees(ChartSearch):
-    """The items of all spans, and T trees of each sentence.
-
-    pairs: by the number of items of a product, the ranks that these have, (L, 2); derivations are
-    counted by rule, split, and pair.
-    """
-
-    pairs: dict[int, Tensor]
-
-    def _derivations(self, kind: str, w: int, marks: Tensor) -> Tensor:
-        """(B, T, spans) the derivations that trees have; marks: 1 + their ranks, 0 for none."""
-        raise NotImplementedError
-
-    def trees_of_roots(self) -> Tensor:
-        """(B, D) the values of all derivations of whole trees, by root word and pair."""
-        values = self.trees()
-        return values.movedim(0, -1).flatten(1) if self.semiring.planes else values
-
-    def heads_of(self, derivations: Tensor) -> Tensor:
-        """Heads (B, T, N) of these whole trees (B, T); anything in padding, or if there is none."""
-        plan, n = self._plan, self.n_nodes
-        marks = derivations.new_zeros(
-            (*derivations.shape, plan.arc_marks + self.n_all**2), dtype=torch.int32
-        )
-        pairs = self.pairs[sum(factor.name in self.chart.by_item for factor in self.top.factors)]
-        root, ranks = derivations // len(pairs) + 1, 1 + pairs[derivations % len(pairs)].int()
-        for side, cell in enumerate(self._top_cells(root)):
-            marks.scatter_(2, cell[..., None], ranks[..., side, None])
-        if self.first:
-            marks.scatter_(2, plan.arc_marks + root[..., None], 1)
-        for w in range(n - 1, 0, -1):
-            for kind in reversed(plan.marks):
-                first = plan.marks[kind] + w * n
-                own = marks[..., first : first + n - w]
-                cells, ranks = self._parts(kind, w, self._derivations(kind, w, own))
-                is_there = (own > 0)[:, :, None]
-                marks.scatter_(2, (cells * is_there).flatten(2), (ranks * is_there).flatten(2))
-        arcs = marks[..., plan.arc_marks :].unflatten(2, (self.n_all, self.n_all))
-        return arcs.argmax(2)
-
-    def _parts(self, kind: str, w: int, derivations: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, C, spans) the cells that derivations of items mark, and the marks."""
-        found, splits_before, before = None, 0, 0
-        for rule in self._plan.rules[kind]:
-            n_splits = rule.n_splits.at(w)
-            if n_splits <= 0:
-                continue
-            pairs = self.pairs[rule.n_items]
-            own = (derivations - before).clamp(min=0)[:, :, None]
-            split = splits_before + own // len(pairs)
-            cells = rule.constants[w] + rule.steps * split + rule.starts[:, : self.n_nodes - w]
-            left, right = pairs[own % len(pairs)].unbind(-1)
-            ranks = 1 + torch.where(rule.sides == 0, left, right).int()
-            if found is None:
-                found = cells, ranks
-            else:
-                is_earlier = (derivations < before)[:, :, None]
-                found = (
-                    torch.where(is_earlier, found[0], cells),
-                    torch.where(is_earlier, found[1], ranks),
-                )
-            splits_before, before = splits_before + n_splits, before + n_splits * len(pairs)
-        assert found is not None
-        return found
-
-
 class _Lists(Maximum):
     """The k best derivations of each item, (k, B, ...)."""
 
@@ -92,7 +22,7 @@ class _Lists(Maximum):
         return scores[None]
 
 
-class _KBest(_SeveralTrees):
+class _KBest(ChartSearch):
     """Lists of the k best derivations of each item, ordered by value, rule, split and pair."""
 
     def __init__(
@@ -100,15 +30,15 @@ class _KBest(_SeveralTrees):
     ) -> None:
         # Where a pair of ranks has k better ones in both lists, no tree has it.
         pairs = [(a, b) for a in range(k) for b in range(k // (a + 1))]
-        two = torch.tensor(pairs, device=lengths.device)
-        one = torch.arange(k, device=lengths.device)
-        self.pairs = {1: torch.stack([one, torch.zeros_like(one)], 1), 2: two}
+        self._pairs = torch.tensor(pairs, device=lengths.device).T
+        marks = (self._pairs + 1).int()
+        self.ranks = {1: marks[:, marks[1] == 1], 2: marks}
         super().__init__(chart, scores, lengths, single_root=single_root, semiring=_Lists(k))
 
     def _times(self, left: Tensor, right: Tensor) -> Tensor:
         if len(left) == 1 or len(right) == 1:  # a score, which all derivations have
             return left + right
-        a, b = self.pairs[2].unbind(1)
+        a, b = self._pairs
         return left[a] + right[b]
 
     def _sum(self, terms: Sum, w: int, n_splits: int, out: Tensor | None = None) -> Tensor:
@@ -135,7 +65,7 @@ class _KBest(_SeveralTrees):
         return self._choices[kind, w].gather(1, (marks - 1).clamp(min=0).long())
 
 
-class _Random(_SeveralTrees):
+class _Random(ChartSearch):
     """Sums over all derivations of each item, float64, and random ones by their shares."""
 
     def __init__(
@@ -143,7 +73,6 @@ class _Random(_SeveralTrees):
         single_root: bool,
     ) -> None:  # fmt: skip
         self._generator = generator
-        self.pairs = dict.fromkeys((1, 2), lengths.new_zeros((1, 2)))
         super().__init__(chart, scores, lengths, single_root=single_root)
 
     def _choose(self, kind: str, w: int, found: Tensor, values: Tensor) -> None:
@@ -171,10 +100,11 @@ def k_best_trees(
         return heads, exists
     scores = {name: part.detach().contiguous() for name, part in scores.items()}
     search = _KBest(chart, scores, lengths, k, single_root=single_root)
-    values, derivations = first_best(search.trees_of_roots()[..., None], k)
+    of_roots = search.trees().movedim(0, -1).flatten(1)
+    values, derivations = first_best(of_roots[..., None], k)
     exists = torch.where(lengths[:, None] > 0, values[..., 0] > -torch.inf, exists)
     is_word = word_mask(lengths, arc.shape[-1])[:, None] & exists[..., None]
-    return torch.where(is_word, search.heads_of(derivations[..., 0]), heads), exists
+    return torch.where(is_word, search.heads(derivations[..., 0]), heads), exists
 
 
 def random_trees(
@@ -197,12 +127,12 @@ def random_trees(
     scores = {**scores, chart.arc: arc - top.masked_fill(top == -torch.inf, 0.0)}
     scores = {name: part.detach().contiguous() for name, part in scores.items()}
     search = _Random(chart, scores, lengths, generator, single_root=single_root)
-    values = search.trees_of_roots()
+    values = search.trees()
     total = values.logsumexp(1, keepdim=True)
     derivations = draw(sums_of_shares(values, total)[:, None], n_samples, generator)[:, 0]
     is_word = word_mask(lengths, arc.shape[-1])[:, None]
     has_tree = (total[:, 0] > -torch.inf) | (lengths == 0)
-    return torch.where(is_word, search.heads_of(derivations), heads), has_tree
+    return torch.where(is_word, search.heads(derivations), heads), has_tree
 
 
 def first_best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:

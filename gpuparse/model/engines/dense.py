@@ -447,6 +447,7 @@ class Dense:
         marginals: of all arcs; None: those of labels alone are asked for.
         """
         places = scored.places.cpu().numpy()
+        arcs = None if marginals is None else marginals.cpu().numpy()
         is_word = word_mask(scored.scores.lengths, places.shape[1]).cpu().numpy()
         b, m = np.nonzero(is_word)
         tokens = places[b, m]
@@ -454,9 +455,9 @@ class Dense:
             trees = np.full(places.shape, -1, np.int64)
             trees[b, m] = heads[j, tokens]
             h, label = trees[b, m], labels[j, tokens]
-            if marginals is not None:
+            if arcs is not None:
                 there = h >= 0
-                of_arcs = marginals.cpu().numpy()[b, h.clip(min=0), m].clip(0.0, 1.0)
+                of_arcs = arcs[b, h.clip(min=0), m].clip(0.0, 1.0)
                 found.heads[j, tokens[there]] = of_arcs[there]
             asked = (h >= 0) & (label >= 0)
             if not self._has_labels or not asked.any():
