@@ -1,7 +1,9 @@
 """Best trees, one or k: projective ones of the first and second order, and all trees."""
 
 from collections.abc import Callable
+from functools import reduce
 
+import torch
 from torch import Tensor
 
 from gpuparse.inference.decoders import Engine
@@ -16,11 +18,13 @@ from gpuparse.inference.operators import operation
 from gpuparse.inference.scores import (
     Lengths,
     as_arcs,
+    as_float,
     check_arcs,
     check_sibling_scores,
     device_of,
     require_trees,
 )
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.torch.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.torch.eisner import eisner_sibling_torch, eisner_torch
 
@@ -228,6 +232,21 @@ def best_torch_trees(
 ) -> list[Tensor]:
     """Heads (B, k, N) and scores (B, k)."""
     return list(_IN_TORCH[decoder](*parts, lengths, k, single_root=single_root))
+
+
+def find_unchecked(
+    decoder: str, engine: Engine, lengths: Tensor, *parts: Tensor, single_root: bool
+) -> tuple[Tensor, Tensor]:
+    """The best trees under scores of any type that are not checked; nothing waits for the device.
+
+    Returns: heads -1 and the score -inf, or NaN for scores that are not finite, where there is no
+        tree.
+    """
+    floats = [as_float(part, "scores").detach() for part in parts]
+    wide = reduce(torch.promote_types, (part.dtype for part in floats))
+    floats = [part.to(wide).contiguous() for part in floats]
+    heads, scores = device_search(decoder, engine)(*floats, lengths, single_root=single_root)
+    return heads.masked_fill(~(scores > -torch.inf)[:, None], NO_HEAD), scores
 
 
 def device_search(decoder: str, engine: str) -> Callable[..., tuple[Tensor, Tensor]]:

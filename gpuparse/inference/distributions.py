@@ -21,16 +21,18 @@ from torch import Tensor
 from torch.distributions import Distribution, register_kl
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.constraints import constrain
+from gpuparse.inference.best_trees import find_unchecked
 from gpuparse.inference.decoders import DECODERS, Decoder, Quantity, with_quantity
-from gpuparse.inference.engines import is_traced
+from gpuparse.inference.engines import choose_engine, is_traced
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.operators import operation
 from gpuparse.inference.projective_sums import eisner_sibling_part_marginals
 from gpuparse.inference.scores import (
     Lengths,
     Scores,
+    as_float,
     as_lengths,
+    fails,
     lengths_of_mask,
     require_tensor,
     word_mask,
@@ -39,6 +41,12 @@ from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.searches import FUNCTIONS, parts_for
 from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
+from gpuparse.inference.tree_sums import (
+    SummedTrees,
+    find_entropies,
+    find_log_partitions,
+    find_marginals,
+)
 
 Result = TypeVar("Result")
 Change = Callable[[Tensor], Tensor]
@@ -408,13 +416,12 @@ class TreeDistribution(KeptQuantities):
         Args: known_heads: integers (B, N), -1 where a head is not known.
         Raises: ScoreError: another type or shape; heads that no tree of the distribution has.
         """
-        arcs = self.scores.arc
+        arcs = as_float(self.scores.arc, "arc_scores")
         known_heads = as_heads(known_heads, self.lengths, arcs.shape[1])
         self._trees.require(known_heads, is_partial=True)
         position = torch.arange(arcs.shape[1], device=arcs.device)
-        is_word = word_mask(self.lengths, arcs.shape[1])
-        required = (known_heads[:, None] == position[:, None]) & is_word[:, None]
-        return self._with_arcs(constrain(arcs, self.lengths, required=required))
+        is_rival = (known_heads[:, None] != position[:, None]) & (known_heads >= 0)[:, None]
+        return self._with_arcs(arcs.masked_fill(is_rival, -torch.inf))
 
     def _with_arcs(self, arc_scores: Tensor) -> Self:
         return self._changed(lambda part: part, arc_scores=arc_scores)
@@ -427,15 +434,17 @@ class TreeDistribution(KeptQuantities):
         alike = type(self) is type(other) and self.decoder is other.decoder
         if not (alike and self.single_root == other.single_root):
             raise ScoreError(f"{self!r} and {other!r} have other trees or parts")
-        if self.scores.arc.shape != other.scores.arc.shape or not (
-            is_traced() or self.lengths.equal(other.lengths)
-        ):
-            raise ScoreError("the two distributions have sentences of other lengths")
+        what = "the two distributions have sentences of other lengths"
+        has_shape = self.scores.arc.shape == other.scores.arc.shape
+        if not has_shape or fails(self.lengths != other.lengths, what):
+            raise ScoreError(what)
 
     def _part_marginals(self) -> tuple[Tensor, ...]:
         """Marginals of `_summed_parts`."""
         if self.decoder.order == 1 or not self.decoder.has("marginals"):
             return (self.marginals,)
+        if self._is_on_device:
+            return self._on_device("marginals", 3)
         arcs, siblings, ends = self._summed_parts()
         return eisner_sibling_part_marginals(
             arcs, siblings, self.lengths, end_scores=ends, single_root=self.single_root,
@@ -466,13 +475,43 @@ class TreeDistribution(KeptQuantities):
             raise ScoreError(
                 f"{decoder.name} has no {quantity}: reduce the parts to those of {names}"
             )
+        engines = decoder.engines[quantity]
+        if self._is_on_device and len(engines) > 1 and quantity not in ("k_best", "samples"):
+            found = self._on_device(quantity)
+            return found[0] if quantity == "marginals" else found
         tensors, parts = parts_for(decoder.name, scores)
         options: dict[str, Any] = {**parts, "single_root": self.single_root}
-        engines = decoder.engines[quantity]
         # What exists on one engine alone runs there, for any engine of the rest.
         if len(engines) > 1 and self.engine in ("auto", *engines):
             options["engine"] = self.engine
         return FUNCTIONS[decoder.name, quantity](*tensors, scores.lengths, *more, **options)
+
+    @property
+    def _is_on_device(self) -> bool:
+        return self.lengths.device.type != "cpu"
+
+    def _on_device(self, quantity: Quantity, count: int = 1) -> Any:
+        """`_call` without checks, so that nothing waits for the device.
+
+        Sentences without a tree have the log-partition -inf; what else they have is NaN.
+
+        Args: count: of parts that have marginals.
+        """
+        engines = self.decoder.engines[quantity]
+        engine = choose_engine(
+            self.engine if self.engine in ("auto", *engines) else "auto", self.lengths.device,
+            has_kernels="triton" in engines,
+        )  # fmt: skip
+        parts = self._summed_parts()
+        if quantity == "best":
+            return find_unchecked(
+                self.decoder.name, engine, self.lengths, *parts, single_root=self.single_root
+            )
+        wide = tuple(part.double() for part in parts)
+        trees = SummedTrees(self.decoder.name, self.single_root, self.lengths, wide, False)
+        if quantity == "marginals":
+            return find_marginals(trees, engine, count)[1:]
+        return (find_entropies if quantity == "entropy" else find_log_partitions)(trees, engine)
 
 
 class ProjectiveTrees(TreeDistribution):

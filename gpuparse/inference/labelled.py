@@ -30,7 +30,7 @@ from gpuparse.inference.distributions import (
 )
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.marginals import arc_scores_of_labels, label_marginals, minimum_bayes_risk
-from gpuparse.inference.scores import require_tensor, word_mask
+from gpuparse.inference.scores import fails, require_tensor, sent, word_mask
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.support import as_heads
 
@@ -268,7 +268,7 @@ class LabelledTrees(KeptQuantities):
             words whose heads are not known are not read.
         """
         trees = self.trees.constrained(known_heads)
-        known_heads = known_heads.to(self.lengths.device, torch.int64)
+        known_heads = sent(known_heads, self.lengths.device)
         known_labels = self._as_labels(known_labels, known_heads, is_partial=True)
         extra = torch.where(self._is_other(known_labels), -torch.inf, 0.0)
         return self._with(trees, known_heads, known_labels, extra)
@@ -277,7 +277,7 @@ class LabelledTrees(KeptQuantities):
         self, gold_heads: Tensor, gold_labels: Tensor, cost: float | Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gold heads and labels, int64, and costs of labels of the gold arcs, (B, N, L)."""
-        gold_heads = gold_heads.to(self.lengths.device, torch.int64)
+        gold_heads = sent(gold_heads, self.lengths.device)
         gold_labels = self._as_labels(gold_labels, gold_heads, is_partial=True)
         costs = as_cost(cost, self.trees.scores.arc)
         costs = costs.gather(1, gold_heads.clamp(min=0)[:, None])[:, 0]
@@ -308,9 +308,7 @@ class LabelledTrees(KeptQuantities):
             is_wrong = is_wrong | (is_arc & (labels == NO_LABEL))
         least = NO_LABEL if is_partial else 0
         expected = f"expected labels from {least} to {self._labels.count - 1}"
-        if labels.device.type != "cpu" and not is_traced():
-            torch._assert_async(~is_wrong.any(), f"labels: {expected}")
-        elif not is_traced() and is_wrong.any():
+        if fails(is_wrong, f"labels: {expected}"):
             b, *_, m = is_wrong.nonzero()[0].tolist()
             raise ScoreError(f"sentence {b}: word {m} has another label; {expected}")
         return labels

@@ -22,14 +22,14 @@ NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 def conditional_loss(
     trees: Trees, gold_heads: Tensor, *, gold_labels: Tensor | None = None,
-    unreachable: Unreachable = "error",
+    unreachable: Unreachable = "error", partial: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Negative conditional log-likelihood of the gold heads, that of a conditional random field.
 
     Args:
         trees: a distribution whose scores are learned.
         gold_heads: integers (B, N), -1 for words whose heads are not known: then all trees with the
-            known heads count as right. Traced code takes all heads for known.
+            known heads count as right.
         gold_labels: of `LabelledTrees`: integers (B, N), -1 for those that are not known; then all
             labels count as right. Labels of words whose heads are not known are not read. None:
             none is known.
@@ -38,6 +38,8 @@ def conditional_loss(
             `single_root`: "error"; "skip": its loss is 0, without a gradient; "projectivise": the
             nearest projective tree is learned, as `projectivise` finds it. Traced code checks
             nothing.
+        partial: whether some heads are not known; None: that is looked at in main memory, and
+            traced code and other devices, which nothing waits for, take all heads for known.
     Returns: (B,), in nats. Label smoothing is of `local_loss` alone, where heads are independent.
     Raises:
         ScoreError: a gold tree that the distribution does not have, or a label; it names sentence
@@ -47,7 +49,7 @@ def conditional_loss(
     Source: Lafferty, McCallum & Pereira 2001; for projective trees Eisner 1996, for all trees Koo,
     Globerson, Carreras & Collins 2007; partial annotation: Li, Zhang, Zhang & Liu 2014.
     """
-    gold, is_partial, skipped = _gold_of(trees, gold_heads, gold_labels, unreachable)
+    gold, is_partial, skipped = _gold_of(trees, gold_heads, gold_labels, unreachable, partial)
     right = trees.constrained(*gold).log_partition if is_partial else trees._score_of(*gold)
     return _typed(trees.log_partition - right, trees, skipped)
 
@@ -55,6 +57,7 @@ def conditional_loss(
 def hinge_loss(
     trees: Trees, gold_heads: Tensor, cost: float | Tensor = 1.0, *,
     gold_labels: Tensor | None = None, unreachable: Unreachable = "error",
+    partial: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Structured hinge loss: by how much the margin of the gold trees is missed.
 
@@ -62,8 +65,8 @@ def hinge_loss(
     the known heads and labels: where all are known, the score of the gold tree.
 
     Args:
-        trees, gold_heads, gold_labels, unreachable: see `conditional_loss`. Words whose heads are
-            not known cost nothing.
+        trees, gold_heads, gold_labels, unreachable, partial: see `conditional_loss`. Words whose
+            heads are not known cost nothing.
         cost: of a word with a wrong head or label, as `TreeDistribution.augmented`.
     Returns: (B,), at least 0; its subgradient is the parts of the best tree less those of the gold
         tree.
@@ -72,17 +75,21 @@ def hinge_loss(
     Source: Taskar, Guestrin & Koller 2003; McDonald, Crammer & Pereira 2005, section 2.3; partial
     annotation: Yu & Joachims 2009.
     """
-    gold, is_partial, skipped = _gold_of(trees, gold_heads, gold_labels, unreachable)
+    gold, is_partial, skipped = _gold_of(trees, gold_heads, gold_labels, unreachable, partial)
     harder = trees.augmented(*gold, cost=cost)  # type: ignore[misc]
     with torch.no_grad():
         found = harder.best()
         if is_partial:
-            gold = trees.constrained(*gold).best()[: len(gold)]
+            known = trees.constrained(*gold).best()
+            gold, has_none = known[: len(gold)], known.scores == -torch.inf
         elif isinstance(trees, LabelledTrees):
             heads, labels = gold
             gold = heads, torch.where(labels == NO_LABEL, trees.best_labels(heads), labels)
     # Of a tree that is the gold tree but for rounding, nothing is left.
-    missed = harder._score_of(*found[: len(gold)]) - trees._score_of(*gold)
+    right = trees._score_of(*gold)
+    if is_partial:
+        right = right.masked_fill(has_none, -torch.inf)
+    missed = harder._score_of(*found[: len(gold)]) - right
     return _typed(missed.clamp(min=0.0), trees, skipped)
 
 
@@ -159,13 +166,22 @@ def smoothed_cross_entropy(scores: Tensor, gold: Tensor, smoothing: float) -> Te
 
 
 def _gold_of(
-    trees: Trees, heads: Tensor, labels: Tensor | None, unreachable: Unreachable
+    trees: Trees,
+    heads: Tensor,
+    labels: Tensor | None,
+    unreachable: Unreachable,
+    is_partial: bool | None,
 ) -> tuple[tuple[Tensor, ...], bool, Tensor | None]:
     """Gold heads, and labels of labelled trees; if heads are missing; sentences that are left out.
 
     The last is None for none; where heads are missing, no head of these sentences is known.
     """
-    is_partial = not is_traced() and _has_unknown(trees.lengths, heads)
+    lengths = trees.lengths
+    heads = as_heads(heads, lengths, _unlabelled(trees).scores.arc.shape[1])
+    if is_partial is None:
+        is_word = word_mask(lengths, heads.shape[1])
+        is_looked_at = not is_traced() and lengths.device.type == "cpu"
+        is_partial = is_looked_at and bool((is_word & (heads == NO_HEAD)).any())
     heads, skipped = _unlabelled(trees).reachable(heads, unreachable, is_partial=is_partial)
     if is_partial and skipped is not None:
         heads = heads.masked_fill(skipped[:, None], NO_HEAD)
@@ -191,13 +207,6 @@ def _with_labels(trees: Trees, heads: Tensor, labels: Tensor | None) -> tuple[Te
 
 def _unlabelled(trees: Trees) -> TreeDistribution:
     return trees.trees if isinstance(trees, LabelledTrees) else trees
-
-
-def _has_unknown(lengths: Tensor, heads: object) -> bool:
-    """True if a word has the head -1; it waits for the device."""
-    if not isinstance(heads, Tensor) or heads.dim() != 2 or len(heads) != len(lengths):
-        return False  # refused later
-    return bool((word_mask(lengths, heads.shape[1]) & (heads == NO_HEAD)).any())
 
 
 def _typed(loss: Tensor, trees: Trees, skipped: Tensor | None = None) -> Tensor:

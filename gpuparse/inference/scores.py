@@ -148,7 +148,7 @@ def as_lengths(lengths: Lengths, arc_scores: Tensor) -> Tensor:
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
         hint = ": give a mask of words as mask=" if given.dtype == torch.bool else ""
         raise ScoreError(f"lengths has type {given.dtype}, expected integers{hint}")
-    return given.to(arc_scores.device, torch.int64).contiguous()
+    return sent(given, arc_scores.device)
 
 
 def lengths_of_mask(mask: object, arc_scores: Tensor) -> Tensor:
@@ -166,13 +166,27 @@ def lengths_of_mask(mask: object, arc_scores: Tensor) -> Tensor:
     words = mask.to(arc_scores.device)[:, 1:]
     is_prefix = (words.cummin(1).values == words).all(1)
     what = "expected the first words of each sentence, without gaps"
-    if is_traced():
-        return words.sum(1)
-    if words.device.type != "cpu":
-        torch._assert_async(is_prefix.all(), f"mask: {what}")
-    elif not is_prefix.all():
+    if fails(~is_prefix, f"mask: {what}"):
         raise ScoreError(f"mask: sentence {int((~is_prefix).nonzero()[0, 0])}: {what}")
     return words.sum(1)
+
+
+def fails(is_wrong: Tensor, what: str) -> bool:
+    """True if a value is wrong. Nothing is looked at where code is traced, and nothing waits.
+
+    For a device but the CPU torch reports what is wrong when the device is next waited for.
+    """
+    if is_traced():
+        return False
+    if is_wrong.device.type != "cpu":
+        torch._assert_async(~is_wrong.any(), what)
+        return False
+    return bool(is_wrong.any())
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Integers as int64 on a device; main memory does not wait for another one."""
+    return tensor.to(device, torch.int64, non_blocking=device.type != "cpu").contiguous()
 
 
 def check_sibling_scores(

@@ -10,7 +10,14 @@ from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.nearest_trees import have_projective, nearest_projective, unkeepable
-from gpuparse.inference.scores import Lengths, as_lengths, require_tensor, word_mask
+from gpuparse.inference.scores import (
+    Lengths,
+    as_lengths,
+    fails,
+    require_tensor,
+    sent,
+    word_mask,
+)
 from gpuparse.inference.search import NO_HEAD
 
 Unreachable = Literal["error", "skip", "projectivise"]
@@ -40,26 +47,33 @@ class TreeKind:
         Args: heads: as `as_heads` returns them. is_partial: whether -1 says that a head is not
             known; then some tree has to have the known ones.
         Raises: ScoreError: names the first sentence with another tree, and what is wrong. On
-            devices but the CPU nothing waits for the result, but of partial projective trees: torch
-            reports a failed assertion when the device is next waited for.
+            devices but the CPU nothing waits for the result: torch reports a failed assertion when
+            the device is next waited for; known heads that no projective tree has may be there.
         Cost: of a tree about the sum of the lengths of its arcs; on devices O(N^2). Of a projective
             tree with heads that are not known O(n^3), on the CPU.
         """
         if is_traced():
             return
-        if self._is_of_device(heads, is_partial=is_partial):
-            is_wrong = self.find_wrong(heads, is_partial=is_partial)
-            torch._assert_async(~is_wrong.any(), f"given trees: {self._hint(None, is_loss)}")
+        if heads.device.type != "cpu":
+            is_wrong = self._find_wrong(heads, is_partial=is_partial)
+            fails(is_wrong, f"given trees: {self._hint(None, is_loss)}")
             return
         faults, words = self._faults(heads, is_partial=is_partial)
         if faults.any():
             raise ScoreError(self._message(heads, faults, words, is_loss))
 
     def find_wrong(self, heads: Tensor, *, is_partial: bool = False) -> Tensor:
-        """Bool (B,) or (B, K): which trees are not of the kind; as `require`, on any device."""
-        if not (is_traced() or self._is_of_device(heads, is_partial=is_partial)):
-            faults, _ = self._faults(heads, is_partial=is_partial)
-            return torch.from_numpy(faults != 0).reshape(heads.shape[:-1]).to(heads.device)
+        """Bool (B,) or (B, K): which trees are not of the kind; as `require`.
+
+        Cost: partial projective trees move to the CPU.
+        """
+        is_of_device = heads.device.type != "cpu" and not (is_partial and self.is_projective)
+        if is_traced() or is_of_device:
+            return self._find_wrong(heads, is_partial=is_partial)
+        faults, _ = self._faults(heads, is_partial=is_partial)
+        return torch.from_numpy(faults != 0).reshape(heads.shape[:-1]).to(heads.device)
+
+    def _find_wrong(self, heads: Tensor, *, is_partial: bool) -> Tensor:
         of_trees = heads if heads.dim() == 3 else heads[:, None]
         is_wrong = _find_wrong(of_trees, self, is_partial=is_partial)
         return is_wrong if heads.dim() == 3 else is_wrong[:, 0]
@@ -85,10 +99,6 @@ class TreeKind:
         is_wrong = self.find_wrong(heads, is_partial=is_partial)
         position = torch.arange(heads.shape[1], device=heads.device)
         return torch.where(is_wrong[:, None], position - 1, heads), is_wrong
-
-    def _is_of_device(self, heads: Tensor, *, is_partial: bool) -> bool:
-        """True if operations of torch check the trees; a search for known heads is on the CPU."""
-        return heads.device.type != "cpu" and not (is_partial and self.is_projective)
 
     def _faults(self, heads: Tensor, *, is_partial: bool) -> tuple[np.ndarray, np.ndarray]:
         """(R,) faults of all trees, and the words that have them."""
@@ -127,6 +137,8 @@ class TreeKind:
         hint = f"expected {kind}{' with one word at the root' if self.single_root else ''}"
         if is_loss:
             hint += '; a loss leaves out other sentences with unreachable="skip"'
+        if is_loss and fault is None:
+            hint += ", and takes -1 for heads that are not known with partial=True"
         if is_loss and fault in (None, _CROSSING, _TOGETHER):
             hint += ', and learns from the nearest projective tree with unreachable="projectivise"'
         return hint
@@ -152,7 +164,7 @@ def as_heads(
             f"{name} has shape {shape}, expected ({batch}, {n_nodes}){more}: one for each"
             " position of arc_scores, the root's first"
         )
-    return heads.to(lengths.device, torch.int64).contiguous()
+    return sent(heads, lengths.device)
 
 
 def projectivise(heads: Tensor, lengths: Lengths = None, *, single_root: bool = False) -> Tensor:
@@ -198,7 +210,7 @@ def projectivise(heads: Tensor, lengths: Lengths = None, *, single_root: bool = 
 def _find_wrong(heads: Tensor, kind: TreeKind, *, is_partial: bool) -> Tensor:
     """Bool (B, K): `TreeKind.find_wrong` by operations of torch, which wait for no device.
 
-    Of projective trees all heads are known.
+    Where a head is not known, arcs may cross.
     """
     lengths, n_nodes = kind.lengths, heads.shape[-1]
     position = torch.arange(n_nodes, device=heads.device)
@@ -206,6 +218,7 @@ def _find_wrong(heads: Tensor, kind: TreeKind, *, is_partial: bool) -> Tensor:
     least = -1 if is_partial else 0
     out = (heads < least) | (heads > lengths[:, None, None]) | (heads == position)
     is_wrong = (out & is_word).any(-1)
+    is_open = ((heads < 0) & is_word).any(-1)
     above = heads.masked_fill(out | ~is_word, 0).clamp(min=0)
     top = above
     for _ in range(max(1, n_nodes - 1).bit_length()):  # twice as far up each time
@@ -219,5 +232,6 @@ def _find_wrong(heads: Tensor, kind: TreeKind, *, is_partial: bool) -> Tensor:
         begins = (first[..., :, None] < first[..., None, :]) & (
             first[..., None, :] < last[..., :, None]
         )
-        is_wrong |= (begins & (last[..., :, None] < last[..., None, :])).flatten(-2).any(-1)
+        is_crossing = (begins & (last[..., :, None] < last[..., None, :])).flatten(-2).any(-1)
+        is_wrong |= is_crossing & ~is_open
     return is_wrong

@@ -37,12 +37,14 @@ class SummedTrees(NamedTuple):
     """Checked scores of a batch as float64, still attached to the graph.
 
     parts: of arcs, and for a decoder that reads siblings of siblings and ends. lengths: int64 (B,).
+    is_checked: whether scores and results are checked; if not, nothing waits for the device.
     """
 
     decoder: str
     single_root: bool
     lengths: Tensor
     parts: tuple[Tensor, ...]
+    is_checked: bool = True
 
     @property
     def needs_gradient(self) -> bool:
@@ -52,6 +54,19 @@ class SummedTrees(NamedTuple):
         """Some sentences."""
         parts = tuple(part[which] for part in self.parts)
         return self._replace(lengths=self.lengths[which], parts=parts)
+
+    def checked(self, sums: Tensor, *found: Tensor) -> tuple[Tensor, ...]:
+        """Results beside log-partitions; NaN where there is no tree, if nothing is checked.
+
+        Raises: NoTreeError.
+        """
+        if self.is_checked:
+            require_trees(sums.detach())
+            return found
+        is_none = ~(sums.detach() > -torch.inf)  # of scores that are not finite, too
+        return tuple(
+            part.masked_fill(is_none.view(-1, *[1] * (part.dim() - 1)), torch.nan) for part in found
+        )
 
     def log_sums(self, *, with_entropy: bool = False) -> Tensor:
         """Log-partitions, -inf without a tree, and perhaps entropies in torch: (1 or 2, B)."""
@@ -98,7 +113,7 @@ def find_log_partitions(trees: SummedTrees, engine: Engine) -> Tensor:
         count = len(trees.parts) if trees.needs_gradient else 0
         return _apply(trees, count, are_results=False)[0]
     sums = trees.log_sums()[0]
-    require_trees(sums.detach())
+    trees.checked(sums)
     return sums
 
 
@@ -108,12 +123,13 @@ def find_marginals(trees: SummedTrees, engine: Engine, count: int) -> tuple[Tens
     Raises: NoTreeError.
     """
     if engine == "native":
-        sums, *marginals = _apply(trees, count, are_results=True)
+        sums, *more = _apply(trees, count, are_results=True)
+        marginals = tuple(more)
     else:
-        sums, (*marginals,) = trees.marginals(count, keep_gradients=trees.needs_gradient)
-        require_trees(sums.detach())
+        sums, marginals = trees.marginals(count, keep_gradients=trees.needs_gradient)
+        marginals = trees.checked(sums, *marginals)
         if trees.decoder not in CHARTS:  # rounded where ways through a word cancel
-            marginals = [part.clamp(0.0, 1.0) for part in marginals]
+            marginals = tuple(part.clamp(0.0, 1.0) for part in marginals)
     return sums.detach(), *marginals
 
 
@@ -126,8 +142,7 @@ def find_entropies(trees: SummedTrees, engine: Engine) -> Tensor:
         entropies: Tensor = _Entropies.apply(*trees[:3], *_three(trees.parts))
         return entropies
     sums, entropies = trees.log_sums(with_entropy=True)
-    require_trees(sums.detach())
-    return entropies
+    return trees.checked(sums, entropies)[0]
 
 
 def draw_trees(trees: SummedTrees, n_samples: int, generator: torch.Generator | None) -> Tensor:

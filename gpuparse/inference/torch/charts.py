@@ -437,7 +437,7 @@ def log_sums(
     )
     sums = inside.total()
     has_words = lengths > 0
-    log_partition = torch.where(sums[0] > ABSENT / 2, sums[0] + top.sum(1), -torch.inf)
+    log_partition = torch.where(sums[0] <= ABSENT / 2, -torch.inf, sums[0] + top.sum(1))
     log_partition = torch.where(has_words, log_partition, 0.0)
     return torch.stack([log_partition, *torch.where(has_words, sums[1:], 0.0)])
 

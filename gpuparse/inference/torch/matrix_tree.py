@@ -49,7 +49,7 @@ def eliminate(
         return nothing, nothing
     is_word = word_mask(lengths, scores.shape[1])[:, 1:]
     moved, log_partition = shifts(scores.detach(), single_root)
-    is_there = scores > -torch.inf
+    is_there = scores != -torch.inf
     weights = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - moved, ABSENT)
     # Padding hangs on the root by arcs of score 0, for which no power of t is counted.
     root, words = torch.where(is_word, weights[:, 0, 1:], 0.0), weights[:, 1:, 1:]
@@ -87,7 +87,7 @@ def eliminate(
             0,
         )
     has_tree = (log_partition > ABSENT / 2) & ((powers <= 1) | (not single_root))
-    return torch.where(has_tree, log_partition, -torch.inf), entropy
+    return torch.where(has_tree | log_partition.isnan(), log_partition, -torch.inf), entropy
 
 
 def marginals_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> Tensor:

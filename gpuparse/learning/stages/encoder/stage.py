@@ -328,7 +328,9 @@ class EncoderStage(Stage):
         gold = torch.full_like(scores[:, :, 0], -1, dtype=torch.int64)
         gold[b, m] = heads
         of_trees = conditional_loss if self._config.loss == "conditional" else hinge_loss
-        return of_trees(trees, gold, unreachable="projectivise").sum().float(), missed
+        partial = bool((gold_heads < 0).any())
+        loss = of_trees(trees, gold, unreachable="projectivise", partial=partial).sum()
+        return loss.float(), missed
 
     def _check_finite(self) -> None:
         """Raises: ModelError: learning has gone wrong; what is kept of earlier epochs stays."""
