@@ -100,7 +100,7 @@ def test_native_code_equals_the_textbook(name, single_root, kind):
 @every_decoder
 @every_root
 @pytest.mark.parametrize("kind", KINDS)
-def test_torch_finds_the_same_trees_and_bits(name, single_root, kind):
+def test_torch_finds_the_same_trees_and_bits(name, single_root, kind, device):
     """Batches have all lengths, and some sentences fewer trees than are asked for."""
     rng, lengths = np.random.default_rng(3), [9, 0, 1, 6, 2, 9, 4]
     for k in (1, 2, 6, 25):
@@ -112,10 +112,13 @@ def test_torch_finds_the_same_trees_and_bits(name, single_root, kind):
             if textbook(name, parts, b, n, 1, single_root) is not None
         ]
         parts = {field: part[possible] for field, part in parts.items()}
-        given = name, parts, [lengths[b] for b in possible], k, single_root
-        ours, theirs = search(*given, "torch"), search(*given, "native")
-        assert ours[0].equal(theirs[0])
-        assert ours[1].equal(theirs[1])
+        words = [lengths[b] for b in possible]
+        there = {field: torch.from_numpy(part).to(device) for field, part in parts.items()}
+        ours = search(name, there, words, k, single_root, "torch")
+        theirs = search(name, parts, words, k, single_root)
+        assert ours[0].device.type == device.type
+        assert ours[0].cpu().equal(theirs[0])
+        assert ours[1].cpu().equal(theirs[1])
 
 
 @every_decoder

@@ -551,24 +551,29 @@ def test_a_sample_depends_on_its_seed_its_scores_and_its_number_alone(name, sing
 
 @every_decoder
 @every_root
-def test_samples_in_torch_repeat_and_have_the_trees_of_each_sentence(name, single_root):
+def test_samples_in_torch_repeat_and_have_the_trees_of_each_sentence(name, single_root, device):
+    """The generator is of main memory, or of the device."""
     lengths = torch.tensor([7, 0, 4, 1])
     drawn = draw_parts(name, np.random.default_rng(25), 4, 7)
     parts = {
         field: np.pad(part, [(0, 0), *[(0, 3)] * (part.ndim - 1)], constant_values=np.nan)
         for field, part in drawn.items()
     }
+    parts = {field: torch.from_numpy(part).to(device) for field, part in parts.items()}
 
-    def sample(seed, n_samples=30):
-        generator = torch.Generator().manual_seed(seed)
+    def sample(seed, n_samples=30, place="cpu"):
+        generator = torch.Generator(place).manual_seed(seed)
         how = {"engine": "torch", "single_root": single_root}
-        return call("samples", name, parts, lengths, n_samples, generator, **how)
+        drawn = call("samples", name, parts, lengths, n_samples, generator, **how)
+        assert drawn.device.type == device.type
+        return drawn.cpu()
 
     found = sample(1)
     assert found.dtype == torch.int64
     assert found.shape == (4, 30, 11)
     assert found.equal(sample(1))
     assert not found.equal(sample(2))
+    assert sample(3, place=device).equal(sample(3, place=device))
     assert sample(1, 0).shape == (4, 0, 11)
     is_projective = DECODERS[name].is_projective
     TreeKind(lengths, is_projective=is_projective, single_root=single_root).require(found)
