@@ -41,6 +41,24 @@ def test_search(name: str, single_root: bool) -> None:
     assert all(torch.equal(mine, its) for mine, its in zip(found, expected, strict=True))
 
 
+@pytest.mark.parametrize("name", inference.with_quantity("log_partition", "triton"))
+def test_sums(name: str) -> None:
+    """Log-partitions, their gradients and entropies are the native ones."""
+    rng = np.random.default_rng(1)
+    arcs = torch.from_numpy(rng.standard_normal((2, 4, 4)))
+    scores = (arcs, torch.from_numpy(rng.standard_normal((2, 4, 4, 4))))[: 1 + (name != "eisner")]
+    found = []
+    for engine in ("native", "triton"):
+        leaves = [part.clone().requires_grad_() for part in scores]
+        options = {"single_root": True, "engine": engine}
+        call = inference.DECODERS[name].function
+        sums = call("log_partition")(*leaves, LENGTHS[1:3], **options)
+        gradients = torch.autograd.grad(sums.sum(), leaves)
+        found.append([sums, *gradients, call("entropy")(*leaves, LENGTHS[1:3], **options)])
+    for expected, own in zip(*found, strict=True):
+        torch.testing.assert_close(own, expected, rtol=0, atol=1e-12)
+
+
 @contextmanager
 def without_bags() -> Iterator[None]:
     """No bag sums the weights of arcs and siblings."""

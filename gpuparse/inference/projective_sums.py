@@ -26,17 +26,16 @@ def eisner_log_partition(
 
     Args:
         arc_scores, lengths, single_root: as `eisner` reads them; all is computed in float64.
-        engine: "auto", "torch" or "native". Second derivatives come from the torch form.
+        engine: "auto", "native", "torch" or "triton". Second derivatives come from the torch form.
     Returns: float64 (B,), 0 for a sentence without words; differentiable, its gradient is
         `eisner_marginals`. The engines agree to about 1e-12 of the largest sum of scores.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-    Cost: O(n^3) time; O(n^2) memory per sentence in native code, in torch O(n^3) where gradients
-    are kept.
+    Cost: O(n^3) time; O(n^2) memory per sentence, in torch O(n^3) where gradients are kept.
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     trees = _checked(arc_scores, None, lengths, None, single_root)
     return find_log_partitions(trees, engine)
 
@@ -61,12 +60,12 @@ def eisner_sibling_log_partition(
         engine: as `eisner_log_partition`.
     Returns: float64 (B,), 0 for a sentence without words; differentiable.
     Raises: ScoreError, NoTreeError: as `eisner_sibling`.
-    Cost: O(n^3) time; native code takes O(n^2) memory per sentence beside the scores and their
+    Cost: O(n^3) time; without torch O(n^2) memory per sentence beside the scores and their
     gradients.
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
     return find_log_partitions(trees, engine)
 
@@ -81,11 +80,11 @@ def eisner_marginals(
         Differentiable.
     Raises: as `eisner_log_partition`; ScoreError for a log-partition beyond 1e15, whose rounding
         would leave no digits.
-    Cost: O(n^3) time; O(n^2) memory per sentence in native code, O(n^3) in torch.
+    Cost: O(n^3) time; O(n^2) memory per sentence, O(n^3) in torch.
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
     """
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     return _marginals(_checked(arc_scores, None, lengths, None, single_root), engine, 1)[0]
 
 
@@ -105,7 +104,7 @@ def eisner_sibling_marginals(
     Raises: as `eisner_sibling_log_partition`; ScoreError as `eisner_marginals`.
     Cost, source: as `eisner_marginals`.
     """
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
     return _marginals(trees, engine, 1)[0]
 
@@ -120,7 +119,7 @@ def eisner_sibling_part_marginals(
     engine: str = "auto",
 ) -> tuple[Tensor, ...]:
     """`eisner_sibling_marginals` of arcs, siblings and ends, shaped as their scores."""
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
     return _marginals(trees, engine, 3)
 
@@ -143,7 +142,7 @@ def eisner_entropy(
     Source: the expectation semiring of Li & Eisner 2009; differs: expectations of the surprise at
     each split, so that all terms are positive.
     """
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     return find_entropies(_checked(arc_scores, None, lengths, None, single_root), engine)
 
 
@@ -164,7 +163,7 @@ def eisner_sibling_entropy(
     Cost: O(n^3) time and memory.
     Source: as `eisner_entropy`.
     """
-    engine = choose_engine(engine, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
     return find_entropies(trees, engine)
 

@@ -281,6 +281,13 @@ def read_cells(lengths: Tensor, n_nodes: int) -> Tensor:
     return is_head[:, :, None] & is_word[:, None, :] & ~diagonal
 
 
+def largest_into_words(arc_scores: Tensor, lengths: Tensor) -> Tensor:
+    """The largest score of an arc into each word (B, N); 0 where no arc is allowed."""
+    read = read_cells(lengths, arc_scores.shape[1])
+    top = arc_scores.detach().masked_fill(~read, -torch.inf).amax(1)
+    return top.masked_fill(top == -torch.inf, 0.0)
+
+
 def require_usable(
     scores: Tensor, lengths: Tensor, name: str, *, may_cross: bool = False, per_word: int = 8
 ) -> None:

@@ -1,24 +1,29 @@
 """Log-partitions, marginals and entropies of checked scores, and their derivatives.
 
-With the engine "native" all values are native, as are the derivatives of log-partitions, which are
-the marginals. Derivatives of marginals and entropies come from the torch forms. With the engine
-"torch" everything is the torch forms, which autograd goes through.
+With the engines "native" and "triton" all values are theirs, as are the derivatives of
+log-partitions, which are the marginals. Derivatives of marginals and entropies come from the torch
+forms. With the engine "torch" everything is the torch forms, which autograd goes through.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
+from gpuparse.inference import native_trees
 from gpuparse.inference.charts import eisner, eisner_sibling
 from gpuparse.inference.decoders import Engine
 from gpuparse.inference.engines import is_traced
-from gpuparse.inference.native_trees import sum_trees
 from gpuparse.inference.operators import operation
-from gpuparse.inference.scores import read_cells, read_part_cells, require_trees
+from gpuparse.inference.scores import (
+    largest_into_words,
+    read_cells,
+    read_part_cells,
+    require_trees,
+)
 from gpuparse.inference.torch.charts import differentiate, log_sums
 from gpuparse.inference.torch.matrix_tree import eliminate, marginals_by_inverse
 from gpuparse.inference.torch.random_trees import random_spanning_trees
@@ -99,8 +104,7 @@ class SummedTrees(NamedTuple):
         """
         arcs = self.parts[0]
         is_there = read_cells(self.lengths, arcs.shape[1]) & (arcs > -torch.inf)
-        top = arcs.detach().masked_fill(~is_there, -torch.inf).amax(1)
-        top = top.masked_fill(top == -torch.inf, 0.0)
+        top = largest_into_words(arcs, self.lengths)
         return torch.where(is_there, arcs - top[:, None], 0.0), top
 
 
@@ -109,10 +113,11 @@ def find_log_partitions(trees: SummedTrees, engine: Engine) -> Tensor:
 
     Raises: NoTreeError.
     """
-    if engine == "native":
+    if engine == "torch":
+        sums = trees.log_sums()[0]
+    else:
         count = len(trees.parts) if trees.needs_gradient else 0
-        return _apply(trees, count, are_results=False)[0]
-    sums = trees.log_sums()[0]
+        sums = _apply(trees, engine, count, are_results=False)[0]
     trees.checked(sums)
     return sums
 
@@ -122,15 +127,14 @@ def find_marginals(trees: SummedTrees, engine: Engine, count: int) -> tuple[Tens
 
     Raises: NoTreeError.
     """
-    if engine == "native":
-        sums, *more = _apply(trees, count, are_results=True)
-        marginals = tuple(more)
-    else:
+    if engine == "torch":
         sums, marginals = trees.marginals(count, keep_gradients=trees.needs_gradient)
-        marginals = trees.checked(sums, *marginals)
         if trees.decoder not in CHARTS:  # rounded where ways through a word cancel
             marginals = tuple(part.clamp(0.0, 1.0) for part in marginals)
-    return sums.detach(), *marginals
+    else:
+        sums, *more = _apply(trees, engine, count, are_results=True)
+        marginals = tuple(more)
+    return sums.detach(), *trees.checked(sums, *marginals)
 
 
 def find_entropies(trees: SummedTrees, engine: Engine) -> Tensor:
@@ -138,10 +142,11 @@ def find_entropies(trees: SummedTrees, engine: Engine) -> Tensor:
 
     Raises: NoTreeError.
     """
-    if engine == "native":
-        entropies: Tensor = _Entropies.apply(*trees[:3], *_three(trees.parts))
-        return entropies
-    sums, entropies = trees.log_sums(with_entropy=True)
+    if engine == "torch":
+        sums, entropies = trees.log_sums(with_entropy=True)
+    else:
+        entropies = _Entropies.apply(*trees[:3], engine, *_three(trees.parts))
+        sums = torch.where(entropies.isnan(), -torch.inf, 0.0)
     return trees.checked(sums, entropies)[0]
 
 
@@ -173,25 +178,37 @@ def draw_trees(trees: SummedTrees, n_samples: int, generator: torch.Generator | 
     return heads
 
 
-@operation(lambda decoder, root, lengths, parts, count: [
+@operation(lambda decoder, root, lengths, engine, parts, count: [
     lengths.new_empty(len(lengths), dtype=torch.float64), *_new_like(parts[:count])
 ])  # fmt: skip
 def sum_over_trees(
-    decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], count: int
+    decoder: str, single_root: bool, lengths: Tensor, engine: str, parts: list[Tensor], count: int
 ) -> list[Tensor]:
-    """Log-partitions, and marginals of the first `count` parts."""
-    return sum_trees(decoder, lengths, *parts, single_root=single_root, n_marginals=count)
+    """Log-partitions, and marginals of the first `count` parts.
+
+    Native code raises NoTreeError; by Triton a log-partition is -inf, and an entropy NaN.
+    """
+    if engine == "triton":
+        return _sum_on_device(lengths, parts, single_root=single_root, n_marginals=count)
+    return native_trees.sum_trees(
+        decoder, lengths, *parts, single_root=single_root, n_marginals=count
+    )
 
 
-@operation(lambda decoder, root, lengths, parts: [
+@operation(lambda decoder, root, lengths, engine, parts: [
     lengths.new_empty(len(lengths), dtype=torch.float64)
 ])  # fmt: skip
 def entropy_of_trees(
-    decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor]
+    decoder: str, single_root: bool, lengths: Tensor, engine: str, parts: list[Tensor]
 ) -> list[Tensor]:
-    """Entropies: log Z - <marginals, scores>, or where that loses digits the torch form's."""
+    """Entropies.
+
+    Native ones are log Z - <marginals, scores>, or where that loses digits the torch form's.
+    """
+    if engine == "triton":
+        return _sum_on_device(lengths, parts, single_root=single_root, with_entropy=True)[1:]
     trees = SummedTrees(decoder, single_root, lengths, tuple(part.detach() for part in parts))
-    sums, *marginals = sum_over_trees(*trees[:3], list(trees.parts), len(parts))
+    sums, *marginals = sum_over_trees(*trees[:3], engine, list(trees.parts), len(parts))
     arcs, top = trees.centred_arcs()
     expected = torch.zeros_like(sums)
     size = torch.zeros_like(sums)
@@ -222,6 +239,12 @@ def derivatives_of_trees(
     return [part.contiguous() for part in found]
 
 
+def _sum_on_device(lengths: Tensor, parts: list[Tensor], **options: Any) -> list[Tensor]:
+    from gpuparse.inference.triton.eisner_sums import sum_trees
+
+    return sum_trees(lengths, *(part.detach() for part in parts), **options)
+
+
 def _new_like(parts: Sequence[Tensor]) -> list[Tensor]:
     return [torch.empty_like(part, memory_format=torch.contiguous_format) for part in parts]
 
@@ -239,13 +262,13 @@ class _Sums(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(decoder, single_root, lengths, count, are_results, arc, sibling, end):  # type: ignore[no-untyped-def]
+    def forward(decoder, single_root, lengths, engine, count, are_results, arc, sibling, end):  # type: ignore[no-untyped-def]
         parts = _given(arc, sibling, end)
-        return tuple(sum_over_trees(decoder, single_root, lengths, parts, count))
+        return tuple(sum_over_trees(decoder, single_root, lengths, engine, parts, count))
 
     @staticmethod
     def setup_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
-        ctx.decoder, ctx.single_root, lengths, _, ctx.are_results, *parts = inputs
+        ctx.decoder, ctx.single_root, lengths, ctx.engine, _, ctx.are_results, *parts = inputs
         parts = _given(*parts)
         ctx.count = len(parts)
         ctx.set_materialize_grads(False)
@@ -259,7 +282,7 @@ class _Sums(torch.autograd.Function):
         found = []
         if grad is not None and not ctx.are_results:
             if len(marginals) < ctx.count:
-                marginals = list(_apply(trees, ctx.count, are_results=True)[1:])
+                marginals = list(_apply(trees, ctx.engine, ctx.count, are_results=True)[1:])
             found = [grad.view(-1, *[1] * (part.dim() - 1)) * part for part in marginals]
         # torch.compile has zeros for all that is None, and no second derivatives.
         if torch.compiler.is_compiling() and not ctx.are_results:
@@ -271,26 +294,27 @@ class _Sums(torch.autograd.Function):
             ]
             more = _derive("marginals", trees, given)
             found = [a + b for a, b in zip(found, more, strict=True)] if found else more
-        return None, None, None, None, None, *_three(found)
+        return *[None] * 6, *_three(found)
 
 
 class _Entropies(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(decoder, single_root, lengths, arc, sibling, end):  # type: ignore[no-untyped-def]
-        return entropy_of_trees(decoder, single_root, lengths, _given(arc, sibling, end))[0]
+    def forward(decoder, single_root, lengths, engine, arc, sibling, end):  # type: ignore[no-untyped-def]
+        parts = _given(arc, sibling, end)
+        return entropy_of_trees(decoder, single_root, lengths, engine, parts)[0]
 
     @staticmethod
     def setup_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
-        ctx.decoder, ctx.single_root, lengths, *parts = inputs
+        ctx.decoder, ctx.single_root, lengths, _, *parts = inputs
         ctx.save_for_backward(lengths, *_given(*parts))
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         lengths, *parts = ctx.saved_tensors
         trees = SummedTrees(ctx.decoder, ctx.single_root, lengths, tuple(parts))
-        return None, None, None, *_three(_derive("entropy", trees, [grad]))
+        return *[None] * 4, *_three(_derive("entropy", trees, [grad]))
 
 
 class _Derivatives(torch.autograd.Function):
@@ -323,10 +347,14 @@ def _given(*parts: Tensor | None) -> list[Tensor]:
     return [part for part in parts if part is not None]
 
 
-def _apply(trees: SummedTrees, count: int, *, are_results: bool) -> tuple[Tensor, ...]:
+def _apply(
+    trees: SummedTrees, engine: Engine, count: int, *, are_results: bool
+) -> tuple[Tensor, ...]:
     if not (trees.needs_gradient or is_traced()):
-        return tuple(sum_over_trees(*trees[:3], list(trees.parts), count))
-    found: tuple[Tensor, ...] = _Sums.apply(*trees[:3], count, are_results, *_three(trees.parts))
+        return tuple(sum_over_trees(*trees[:3], engine, list(trees.parts), count))
+    found: tuple[Tensor, ...] = _Sums.apply(
+        *trees[:3], engine, count, are_results, *_three(trees.parts)
+    )
     return found
 
 
@@ -369,7 +397,7 @@ def _derivative_by_inverse(
     if quantity == "entropy":  # its gradient is minus the second derivatives times the scores
         direction = -direction[:, None, None] * trees.centred_arcs()[0]
     found = marginals_by_inverse(arcs, trees.lengths, trees.single_root)
-    _, exact = sum_over_trees(*trees[:3], [arcs], 1)
+    _, exact = sum_over_trees(*trees[:3], "native", [arcs], 1)
     is_precise = ((found.detach() - exact).abs() <= PRECISE).flatten(1).all(1)
     if is_precise.all():
         return _gradients([found], [arcs], [direction], create_graph)[0]

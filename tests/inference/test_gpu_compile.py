@@ -16,7 +16,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 TARGET = 90  # compute capability 9.0
 KERNELS = with_quantity("best", "triton")
-LEAST_LOADS, LEAST_BARRIERS = 21, 4
+LEAST_LOADS, LEAST_BARRIERS = 17, 4
 
 COMPILE = """
 import sys
@@ -69,6 +69,23 @@ for n in (25, 100):
             types = dict.fromkeys(kernel.arg_names, f"*{dtype}") | integers
             write(kernel, f"{n}-{dtype}-{roots}", types, constants, warps, num_stages=1)
 """
+TREE_SUMS = """
+from gpuparse.inference.triton import eisner_sums as module
+from gpuparse.inference.triton.launch import WARP, row_length
+
+kernel, order = module.eisner_sums_kernel, int(name.endswith("sibling"))
+types = dict.fromkeys(kernel.arg_names, "*fp64") | {"lengths": "*i64"}
+types |= {"n_batch": "i32", "n_nodes": "i32"}
+for n in (25, 100):
+    for quantity, marginals in (("marginals", 1 + 2 * order), ("entropy", 0)):
+        for single_root in (False, True):
+            lanes = triton.next_power_of_2(row_length(n + 1))
+            constants = {"SIBLINGS": order, "SINGLE_ROOT": single_root, "MARGINALS": marginals}
+            constants |= {"ENTROPY": quantity == "entropy", "STRIDE": row_length(n + 1)}
+            constants |= {"SPLITS": module.THREADS // lanes, "LANES": lanes}
+            warps = module.THREADS // WARP
+            write(kernel, f"{n}-{quantity}-{single_root}", types, constants, warps, num_stages=1)
+"""
 SUMS = """
 from gpuparse.scorers.linear import triton_sums as module
 
@@ -118,13 +135,26 @@ def test_nothing_is_spilled(compiled):
 
 
 @pytest.mark.triton
+@pytest.mark.parametrize("name", with_quantity("entropy", "triton"))
+def test_sums_over_trees(name, tmp_path):
+    """Two programs have room in a multiprocessor; nothing is spilled in the innermost loops."""
+    compile_to(tmp_path, TREE_SUMS, name)
+    assert len(list(tmp_path.glob("*.cubin"))) == 8
+    assert_nothing_is_spilled(tmp_path, most_registers=128, most_stack=32)
+    test_charts_are_read_through_the_coherent_cache(tmp_path)
+    test_barriers_stand_between_stores_and_loads(tmp_path)
+
+
+@pytest.mark.triton
 def test_sums_of_weights_spill_nothing(tmp_path):
     compile_to(tmp_path, SUMS, "sums")
     assert len(list(tmp_path.glob("*.cubin"))) == 17
     assert_nothing_is_spilled(tmp_path)
 
 
-def assert_nothing_is_spilled(compiled: Path) -> None:
+def assert_nothing_is_spilled(
+    compiled: Path, most_registers: int = 96, most_stack: int = 0
+) -> None:
     import triton
 
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
@@ -135,8 +165,9 @@ def assert_nothing_is_spilled(compiled: Path) -> None:
             [tool, "--dump-resource-usage", file], capture_output=True, text=True, check=True
         )
         usage = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", found.stdout))
-        assert int(usage["STACK"]) == int(usage["LOCAL"]) == 0, file.name
-        assert 16 <= int(usage["REG"]) <= 96, file.name
+        assert int(usage["STACK"]) <= most_stack, file.name
+        assert int(usage["LOCAL"]) == 0, file.name
+        assert 16 <= int(usage["REG"]) <= most_registers, file.name
 
 
 def test_charts_are_read_through_the_coherent_cache(compiled):

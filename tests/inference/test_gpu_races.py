@@ -20,6 +20,7 @@ from triton.runtime import interpreter
 from gpuparse.inference import with_quantity
 from gpuparse.inference.triton.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.triton.eisner import eisner, eisner_sibling
+from gpuparse.inference.triton.eisner_sums import sum_trees
 
 pytestmark = [
     pytest.mark.triton,
@@ -144,4 +145,19 @@ def test_no_thread_reads_what_others_write_at_the_same_time(keep_book, name, sin
             heads, _ = eisner_sibling(arcs, siblings, arcs / 2, lengths, **options)
     assert (heads[0, 1:] >= 0).all()
     assert (heads[5] == -1).all()
+    assert book.races == []
+
+
+@every_root
+@pytest.mark.parametrize("n_marginals", [0, 3])
+def test_no_thread_reads_what_others_write_in_sums(keep_book, n_marginals, single_root):
+    """First-order marginals, and sums with entropies or all marginals of siblings."""
+    rng, lengths = np.random.default_rng(4), torch.tensor([6, 2, 0, 5, 1, 6])
+    arcs = torch.from_numpy(integer_scores(rng, 6, 6)).double()
+    siblings = torch.from_numpy(integer_siblings(rng, 6, 6)).double()
+    book = keep_book(lane_is_thread=False)
+    options = {"single_root": single_root, "tile": (2, 4)}
+    sum_trees(lengths, arcs, n_marginals=1, **options)
+    options |= {"n_marginals": n_marginals, "with_entropy": n_marginals == 0}
+    sum_trees(lengths, arcs, siblings, arcs / 2, **options)
     assert book.races == []

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gpuparse.inference.charts.rules import Chart, Factor, Index, Product, Rule, Split
 from gpuparse.inference.engines import is_traced
-from gpuparse.inference.scores import read_cells
+from gpuparse.inference.scores import largest_into_words
 
 ABSENT = -1e300  # the logarithm of no tree, no weight: -inf would make gradients NaN
 
@@ -425,9 +425,7 @@ def log_sums(
     if arc.shape[-1] == 1:  # zeros that autograd can lead back to the scores, which are 0 here
         return (0.0 * arc).sum((1, 2)).expand(2 if with_entropy else 1, -1)
     # The largest score into each word is 0 in the chart, and added to the sum again.
-    read = read_cells(lengths, arc.shape[-1])
-    top = arc.detach().masked_fill(~read, -torch.inf).amax(1)
-    top = top.masked_fill(top == -torch.inf, 0.0)
+    top = largest_into_words(arc, lengths)
     inside = Inside(
         chart,
         {**scores, chart.arc: arc - top[:, None]},

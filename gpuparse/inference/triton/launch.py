@@ -45,17 +45,22 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Heads (B, N) and scores float64 (B,) for a kernel to fill, or whole where there is no word.
-
-    Raises: ScoreError: more positions than the kernels can count.
-    """
-    n_batch, n_nodes = arc_scores.shape[:2]
+def require_countable(n_nodes: int) -> None:
+    """Raise ScoreError for more positions than the kernels can count."""
     if n_nodes > MOST_NODES:
         raise ScoreError(
             f"engine 'triton' searches sentences of up to {MOST_NODES - 1} words, there is room for"
             f" {n_nodes - 1}; use 'torch'"
         )
+
+
+def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Heads (B, N) and scores float64 (B,) for a kernel to fill, or whole where there is no word.
+
+    Raises: ScoreError: as `require_countable`.
+    """
+    n_batch, n_nodes = arc_scores.shape[:2]
+    require_countable(n_nodes)
     heads = torch.full((n_batch, n_nodes), NO_HEAD, device=arc_scores.device)
     return heads, arc_scores.new_zeros(n_batch, dtype=torch.float64)
 
