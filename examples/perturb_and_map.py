@@ -7,31 +7,30 @@ It needs no sums over trees, so any decoder will do.
 """
 
 import torch
-from biaffine import Parser, label_loss, relations, train
-from treebank_batches import documents_of
+from biaffine import Parser, train
+from treebank_batches import documents_of, relations_of
 
 import gpuparse
-from gpuparse.inference import NonProjectiveTrees
+from gpuparse.inference import NonProjectiveTrees, label_loss
 
 
 def perturbed_loss(model, batch, samples=4):
     """Per word, of arcs and labels."""
-    trees, gold, scores = model(batch.words, batch.heads)
+    labelled = model(batch.words)
+    trees = labelled.trees
     arcs = trees.scores.arc.double()
-    noise = (
-        -torch.empty(samples, *arcs.shape, dtype=arcs.dtype, device=arcs.device)
-        .exponential_()
-        .log()
-    )
+    noise = torch.distributions.Gumbel(0.0, 1.0).sample((samples, *arcs.shape)).to(arcs)
     perturbed = NonProjectiveTrees(
         (arcs + noise).flatten(0, 1), trees.lengths.repeat(samples), single_root=True
     )
-    of_arcs = perturbed.best().scores.sum() / samples - trees.score_of(gold).sum()
-    return (of_arcs + label_loss(scores, batch)) / batch.lengths.sum()
+    of_best = perturbed.best().scores.unflatten(0, (samples, -1)).mean(0)
+    of_arcs = of_best - trees.score_of(batch.heads)
+    of_labels = label_loss(labelled, batch.heads, batch.labels)
+    return (of_arcs + of_labels).sum() / batch.lengths.sum()
 
 
 if __name__ == "__main__":
     document, test = documents_of(__doc__, "train", "test")
-    model = Parser(relations(document))
+    model = Parser(relations_of(document))
     train(model, document, epochs=10, rate=2e-3, loss_of=perturbed_loss)
     print(gpuparse.evaluate(test, model.parse(test)))

@@ -5,26 +5,29 @@ sum over arcs: here the number of wrong heads, and 1 more if any is wrong. A par
 nothing learns slowly from a cost alone, so it learns from gold trees first.
 """
 
-from biaffine import Parser, label_loss, relations, train
-from treebank_batches import documents_of
+from biaffine import Parser, train
+from treebank_batches import documents_of, relations_of
 
 import gpuparse
+from gpuparse.inference import label_loss
 
 
 def reinforce_loss(model, batch, samples=8):
     """Per word; its gradient is that of the expected cost, and its value has no meaning."""
-    trees, gold, scores = model(batch.words, batch.heads)
-    drawn = trees.sample(samples)  # (B, K, N)
-    wrong = (drawn != gold[:, None]) & batch.mask.to(gold.device)[:, None]
+    labelled = model(batch.words)
+    drawn = labelled.trees.sample(samples)  # (B, K, N)
+    gold, is_word = (x[:, None].to(drawn.device) for x in (batch.heads, batch.mask))
+    wrong = (drawn != gold) & is_word
     cost = wrong.sum(2) + wrong.any(2).double()  # (B, K)
     others = (cost.sum(1, keepdim=True) - cost) / (samples - 1)  # mean cost of the other samples
-    of_arcs = ((cost - others) * trees.log_prob(drawn)).mean(1).sum()
-    return (of_arcs + label_loss(scores, batch)) / batch.lengths.sum()
+    of_arcs = ((cost - others) * labelled.trees.log_prob(drawn)).mean(1)
+    of_labels = label_loss(labelled, batch.heads, batch.labels)
+    return (of_arcs + of_labels).sum() / batch.lengths.sum()
 
 
 if __name__ == "__main__":
     document, test = documents_of(__doc__, "train", "test")
-    model = Parser(relations(document))
+    model = Parser(relations_of(document))
     train(model, document, epochs=3, rate=2e-3)
     print(gpuparse.evaluate(test, model.parse(test)))
     train(model, document, epochs=3, rate=5e-4, loss_of=reinforce_loss)

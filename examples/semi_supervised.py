@@ -6,8 +6,8 @@ of the trees of raw sentences is made small. RAW is CoNLL-U whose heads are not 
 
 from itertools import cycle
 
-from biaffine import Parser, loss_of, relations, train
-from treebank_batches import batches_of, documents_of
+from biaffine import Parser, loss_of, train
+from treebank_batches import batches_of, documents_of, relations_of
 
 import gpuparse
 
@@ -18,14 +18,14 @@ def semi_supervised_loss(raw, weight=0.1):
 
     def loss(model, batch):
         others = next(batches)
-        trees, _, _ = model(others.words, others.heads)  # the heads are for label scores alone
-        return loss_of(model, batch) + weight * trees.entropy.sum() / others.lengths.sum()
+        entropy = model(others.words).trees.entropy.sum() / others.lengths.sum()
+        return loss_of(model, batch) + weight * entropy
 
     return loss
 
 
 if __name__ == "__main__":
     document, raw, test = documents_of(__doc__, "train", "raw", "test")
-    model = Parser(relations(document))
+    model = Parser(relations_of(document))
     train(model, document, epochs=10, rate=2e-3, loss_of=semi_supervised_loss(raw))
     print(gpuparse.evaluate(test, model.parse(test)))

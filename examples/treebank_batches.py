@@ -76,6 +76,10 @@ def documents_of(description: str, *names: str) -> list[Parsed]:
     return [gpuparse.read(given[name]) for name in names]
 
 
+def relations_of(document: Parsed) -> list[str]:
+    return sorted({name for sentence in document for name in sentence.deprels})
+
+
 def batches_of(
     document: Parsed, names: list[str], *, positions: int = 800, shuffle: bool = False
 ) -> DataLoader:

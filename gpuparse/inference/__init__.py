@@ -33,7 +33,13 @@ if TYPE_CHECKING:
         eisner_tri_sibling,
     )
     from gpuparse.inference.labelled import LabelledTrees
-    from gpuparse.inference.losses import conditional_loss, hinge_loss, local_loss, risk_loss
+    from gpuparse.inference.losses import (
+        conditional_loss,
+        hinge_loss,
+        label_loss,
+        local_loss,
+        risk_loss,
+    )
     from gpuparse.inference.marginals import (
         arc_scores_of_labels,
         label_marginals,
@@ -93,6 +99,7 @@ __all__ = [
     "eisner_tri_sibling",
     "hill_climb",
     "hinge_loss",
+    "label_loss",
     "label_marginals",
     "local_loss",
     "matrix_tree_entropy",

@@ -112,7 +112,7 @@ class KeptQuantities:
 
     def to(self, device: torch.device | str) -> Self:
         """The distribution on a device."""
-        return self._changed(lambda part: part.to(device))
+        return self._changed(lambda part: part.to(device=device))
 
     def detach(self) -> Self:
         """The distribution without a graph."""

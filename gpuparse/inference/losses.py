@@ -131,6 +131,23 @@ def local_loss(
     return _typed(loss.sum(1), trees)
 
 
+def label_loss(trees: LabelledTrees, gold_heads: Tensor, gold_labels: Tensor) -> Tensor:
+    """Cross-entropy of the labels of the gold arcs: `local_loss` less that of the heads.
+
+    With a loss of `trees.trees` labels are a second step, as `best_labels` of the best heads.
+
+    Args: trees: of any parts. gold_heads, gold_labels: see `conditional_loss`; words whose heads or
+        labels are not known have no loss.
+    Returns: (B,), in nats.
+    Raises: ScoreError: heads or labels that there are not, or on a cycle.
+    Cost: the label scores of the gold arcs.
+    Source: Dozat & Manning 2017, section 2.2.
+    """
+    heads, labels = _arcs_of(trees, gold_heads, gold_labels)
+    losses = smoothed_cross_entropy(trees._scores_of_arcs(heads), labels, 0.0)
+    return _typed(losses.sum(1), trees)
+
+
 def risk_loss(trees: Trees, gold_heads: Tensor, *, gold_labels: Tensor | None = None) -> Tensor:
     """Expected number of words with a wrong head, or with the right head and a wrong label.
 

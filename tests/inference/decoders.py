@@ -138,6 +138,7 @@ OTHERS = {
     ),
     "hinge_loss": "test_distributions:test_costs_and_hinge_losses",
     "label_marginals": "test_minimum_bayes_risk:test_label_marginals_are_those_of_enumeration",
+    "label_loss": "test_labelled:test_local_losses",
     "local_loss": "test_labelled:test_local_losses",
     "risk_loss": "test_labelled:test_losses_are_those_of_enumeration",
     "projectivise": "test_support:test_projectivise_is_the_form_of_training",

@@ -565,6 +565,8 @@ def test_some_sentences(name):
         trees[torch.zeros(2, 2, dtype=torch.int64)]
     moved = trees.to("cpu")
     same_numbers(moved.best().scores, scores)
+    with pytest.raises(TypeError, match="device"):
+        trees.to(torch.float32)
     attached = trees._with_arcs(trees.scores.arc.clone().requires_grad_() * 1)
     assert not attached.detach().best().scores.requires_grad
 

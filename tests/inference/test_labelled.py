@@ -16,6 +16,7 @@ from gpuparse.inference import (
     ProjectiveTrees,
     conditional_loss,
     hinge_loss,
+    label_loss,
     labelled,
     local_loss,
     risk_loss,
@@ -222,6 +223,9 @@ def test_local_losses(scores, smoothing):
                 of_labels_expected += surprise(of_labels[b, h, m], labels[b, m].item())
         assert alone[b].item() == pytest.approx(expected)
         assert loss[b].item() == pytest.approx(expected + of_labels_expected)
+        if smoothing == 0:
+            given_heads = label_loss(trees, heads, labels)[b].item()
+            assert given_heads == pytest.approx(of_labels_expected)
 
 
 def leaves_of(trees):
@@ -469,7 +473,7 @@ def test_traced_losses():
         moved = of(x, *factors)
         losses = [
             loss(moved, heads, gold_labels=labels)
-            for loss in (conditional_loss, hinge_loss, local_loss, risk_loss)
+            for loss in (conditional_loss, hinge_loss, label_loss, local_loss, risk_loss)
         ]
         return torch.stack([*losses, moved.entropy])
 
@@ -511,7 +515,7 @@ def test_arguments():
     ]:
         with pytest.raises(ScoreError, match=said):
             found.score_of(heads, wrong)
-    for loss in (conditional_loss, hinge_loss, local_loss, risk_loss):
+    for loss in (conditional_loss, hinge_loss, label_loss, local_loss, risk_loss):
         with pytest.raises(ScoreError, match="from -1 to 2"):
             loss(found, heads, gold_labels=labels + 1)
         with pytest.raises(ScoreError, match="gold_labels are given for trees without labels"):

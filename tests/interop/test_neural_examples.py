@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gpuparse
-from gpuparse.inference import NonProjectiveTrees
+from gpuparse.inference import LabelledTrees, NonProjectiveTrees
 from tests.samples import random_sentences, text_of
 from tests.synthetic import generate
 from tests.tiny_encoders import write_encoder
@@ -43,7 +43,7 @@ def uas(model) -> float:
 
 
 def parser_of(examples, epochs: int = 0, loss_of=None):
-    model = examples.biaffine.Parser(examples.biaffine.relations(DOCUMENT))
+    model = examples.biaffine.Parser(examples.treebank_batches.relations_of(DOCUMENT))
     if epochs:
         loss_of = loss_of or examples.biaffine.loss_of
         examples.biaffine.train(model, DOCUMENT, epochs, 2e-2, loss_of)
@@ -51,7 +51,7 @@ def parser_of(examples, epochs: int = 0, loss_of=None):
 
 
 def test_batches_have_all_sentences_once_in_the_layout_of_the_library(examples):
-    names = examples.biaffine.relations(DOCUMENT)
+    names = examples.treebank_batches.relations_of(DOCUMENT)
     for shuffle in (False, True):
         batches = list(
             examples.treebank_batches.batches_of(DOCUMENT, names, positions=40, shuffle=shuffle)
@@ -109,8 +109,8 @@ def test_the_gradient_of_samples_is_that_of_the_expected_cost(examples):
     scores = torch.randn(*batch.mask.shape, n_nodes, dtype=torch.float64, requires_grad=True)
     trees = NonProjectiveTrees(scores, batch.lengths)
 
-    def model(words, heads):
-        return trees, heads, torch.zeros(*batch.mask.shape, 1, dtype=torch.float64)
+    def model(words):
+        return LabelledTrees(trees, torch.zeros(*scores.shape, 1))
 
     torch.manual_seed(2)
     loss = examples.reinforce.reinforce_loss(model, batch, samples=20_000)
@@ -127,8 +127,8 @@ def test_samples_teach_a_parser_that_knows_little(examples):
         """The exact number that is expected of random trees."""
         [batch] = examples.treebank_batches.batches_of(DOCUMENT, [])
         with torch.no_grad():
-            trees, heads, _ = model.eval()(batch.words, batch.heads)
-        right = trees.marginals.gather(1, heads.clamp(min=0)[:, None])[:, 0]
+            trees = model.eval()(batch.words).trees
+        right = trees.marginals.gather(1, batch.heads.clamp(min=0)[:, None])[:, 0]
         return float((1 - right)[batch.mask].sum())
 
     model = parser_of(examples, 40)
@@ -141,7 +141,7 @@ def test_raw_sentences_get_surer_trees(examples):
     def entropy(model) -> float:
         batches = examples.treebank_batches.batches_of(RAW, [])
         with torch.no_grad():
-            return sum(model.eval()(b.words, b.heads)[0].entropy.sum().item() for b in batches)
+            return sum(model.eval()(b.words).trees.entropy.sum().item() for b in batches)
 
     loss = examples.semi_supervised.semi_supervised_loss(RAW, weight=0.2)
     torch.manual_seed(1)
