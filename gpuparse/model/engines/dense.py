@@ -295,7 +295,8 @@ class Dense:
 
     def _cells_of_sums(self, lengths: np.ndarray) -> np.ndarray:
         """(S,) about the cells that sums with gradients take in torch, as measured."""
-        of_steps = 0.0 if self._engine == "native" else 4.0
+        has_own = self._engine != "torch" and self._decoder.has("marginals", self._engine)
+        of_steps = 0.0 if has_own else 4.0
         cells: np.ndarray = of_steps * (lengths + 1.0) ** 3
         return cells
 
