@@ -10,6 +10,7 @@ arc scores with the largest label score added, for trees with any other parts.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import NamedTuple, Self
@@ -30,7 +31,7 @@ from gpuparse.inference.distributions import (
 )
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.marginals import arc_scores_of_labels, label_marginals, minimum_bayes_risk
-from gpuparse.inference.scores import fails, require_tensor, sent, word_mask
+from gpuparse.inference.scores import as_float, fails, require_tensor, sent, word_mask
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.support import as_heads
 
@@ -440,18 +441,11 @@ class _LabelScores:
         else:
             is_padding = (position > self.lengths[:, None])[..., None]
             of_heads, modifiers = (x.masked_fill(is_padding, 0.0) for x in self.given[:2])
-            weights, width = self.given[2], of_heads.shape[2]
-            y = modifiers[:, words]
-            if weights.dim() == 2:
-                of_words = y[:, :, None] * weights
-            else:
-                # A row or column beyond the width stands at a 1; the sum of none is 0.
-                of_words = torch.einsum("bmj,lij->bmli", y, weights[..., : y.shape[2]])
-                of_words = of_words + weights[..., y.shape[2] :].sum(2)
-            terms = "bhi,bmli->bhml" if some is None else "bhmi,bmli->bhml"
             x = of_heads if some is None else of_heads[b, some]
-            found = torch.einsum(terms, x, of_words[..., :width])
-            found = found + of_words[..., width:].sum(3)[:, None]
+            kind = x.device.type
+            rounds = torch.amp.is_autocast_available(kind)  # autocast does, to 16 bits
+            with torch.autocast(kind, enabled=False) if rounds else nullcontext():
+                found = _biaffine(x, modifiers[:, words], self.given[2])
         found = found.double()
         heads_of_cells = position[:, None] if some is None else some
         for at, extra in self.extra:
@@ -460,8 +454,26 @@ class _LabelScores:
         return found
 
 
+def _biaffine(heads: Tensor, modifiers: Tensor, weights: Tensor) -> Tensor:
+    """Scores (B, H, M, L) of heads (B, H, K), or of M words each (B, H, M, K)."""
+    if weights.dim() == 2:
+        of_words = modifiers[:, :, None] * weights
+    else:
+        # A row or column beyond the width stands at a 1; the sum of none is 0.
+        width = modifiers.shape[2]
+        of_words = torch.einsum("bmj,lij->bmli", modifiers, weights[..., :width])
+        of_words = of_words + weights[..., width:].sum(2)
+    width = heads.shape[-1]
+    terms = "bhi,bmli->bhml" if heads.dim() == 3 else "bhmi,bmli->bhml"
+    found = torch.einsum(terms, heads, of_words[..., :width])
+    return found + of_words[..., width:].sum(3)[:, None]
+
+
 def _checked(given: tuple[Tensor, ...], trees: TreeDistribution) -> tuple[Tensor, ...]:
-    """Label scores that fit the trees, factors in one type; ScoreError for others."""
+    """Label scores that fit the trees, factors in one type of 32 bits or more.
+
+    Raises: ScoreError: others.
+    """
     arcs = trees.scores.arc
     for tensor in given:
         require_tensor(tensor, "label_scores")
@@ -487,8 +499,11 @@ def _checked(given: tuple[Tensor, ...], trees: TreeDistribution) -> tuple[Tensor
             f" L >= 1, or factors: heads ({b}, {n}, K), modifiers ({b}, {n}, K') and weights"
             " (L, K, K'), with one more row or column for a 1 after the vectors, or (L, K)"
         )
-    wide = reduce(torch.promote_types, (tensor.dtype for tensor in given))
-    return tuple(tensor.to(wide) for tensor in given)
+    if len(given) == 1:
+        return given
+    floats = [as_float(tensor, "label_scores") for tensor in given]
+    wide = reduce(torch.promote_types, (tensor.dtype for tensor in floats))
+    return tuple(tensor.to(wide) for tensor in floats)
 
 
 def _best_of_labels(label_scores: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ KINDS = {
     "siblings": (ProjectiveTrees, ("sibling_scores", "end_scores")),
 }
 SCORES = ["normal", "ties", "forbidden", "biaffine", "diagonal"]
+LOSSES = (conditional_loss, hinge_loss, local_loss, risk_loss)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_score = pytest.mark.parametrize("scores", SCORES)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
@@ -439,7 +440,7 @@ def test_types(dtype):
     heads, labels, scores, certified = found.best()
     assert certified is None
     expected = torch.float32 if dtype.is_floating_point and dtype != torch.float64 else None
-    for loss in (conditional_loss, hinge_loss, risk_loss, local_loss):
+    for loss in LOSSES:
         value, of_wide = (loss(each, heads, gold_labels=labels) for each in (found, wide))
         assert value.dtype == (expected or torch.float64)
         assert value.tolist() == of_wide.to(value.dtype).tolist()
@@ -463,23 +464,60 @@ def test_partial_gold_that_is_left_out():
         assert gradient.isfinite().all()
 
 
-def test_traced_losses():
-    """The same under torch.func and in one graph of torch.compile."""
-    trees = make("all", "biaffine", engine="torch")
-    (arcs, *factors), of = leaves_of(trees)
+def test_types_of_factors_and_autocast():
+    """Products of factors have 32 bits or more; what autocast rounds are the factors alone."""
+    trees = make(scores="biaffine")
+    arcs = trees.trees.scores.arc
     heads, labels, *_ = trees.best()
+    narrow = [factor.bfloat16() for factor in trees._labels.given]
+    expected = LabelledTrees(trees.trees, [factor.float() for factor in narrow])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = LabelledTrees(ProjectiveTrees(arcs, LENGTHS), narrow)
+        for loss in (*LOSSES, label_loss):
+            of_both = [loss(each, heads, gold_labels=labels) for each in (found, expected)]
+            assert of_both[0].equal(of_both[1])
+            assert (of_both[0] >= 0).all()
+        assert found.log_partition.equal(expected.log_partition)
+        assert found.best().scores.equal(expected.best().scores)
 
-    def everything(x):
-        moved = of(x, *factors)
-        losses = [
-            loss(moved, heads, gold_labels=labels)
-            for loss in (conditional_loss, hinge_loss, label_loss, local_loss, risk_loss)
-        ]
-        return torch.stack([*losses, moved.entropy])
 
-    torch.testing.assert_close(torch.func.vmap(everything)(arcs[None])[0], everything(arcs))
-    compiled = torch.compile(everything, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(arcs), everything(arcs))
+@pytest.mark.parametrize(
+    ("kind", "engine"), [("all", "torch"), ("all", "auto"), ("siblings", "auto")]
+)
+def test_traced_losses(kind, engine):
+    """The same under torch.func, in one graph of torch.compile, and exported."""
+    generator, lengths = torch.Generator().manual_seed(2), torch.tensor([2, 1])
+    made, parts = KINDS[kind]
+    shapes = [(2, 3, 3), (2, 3, WIDTH), (2, 3, WIDTH), (LABELS, WIDTH + 1, WIDTH + 1)]
+    scores = [torch.randn(shape, generator=generator).double() for shape in shapes]
+    more = {part: torch.ones(2, *[3] * (3 if part == "sibling_scores" else 2)) for part in parts}
+    heads, labels = torch.tensor([[-1, 2, 0], [-1, 0, -1]]), torch.tensor([[-1, 1, 0], [-1, -1, 9]])
+    every = (*LOSSES, label_loss)
+    losses = [loss for loss in every if loss is not local_loss or kind != "siblings"]
+
+    def of_all(arcs, *factors):
+        trees = LabelledTrees(made(arcs, lengths, engine=engine, **more), factors)
+        found = [loss(trees, heads, gold_labels=labels) for loss in losses]
+        other = LabelledTrees(trees.trees, torch.zeros(2, 3, 3, LABELS))
+        return torch.stack([*found, trees.kl(other)])
+
+    expected = of_all(*scores)
+    several = torch.func.vmap(of_all)(*(score[None] for score in scores))
+    torch.testing.assert_close(several[0], expected)
+    leaves = [score.clone().requires_grad_() for score in scores]
+    gradients = torch.autograd.grad(of_all(*leaves).sum(), leaves)
+    compiled = torch.compile(of_all, fullgraph=True, backend="aot_eager")(*leaves)
+    torch.testing.assert_close(compiled, expected)
+    for one, other in zip(torch.autograd.grad(compiled.sum(), leaves), gradients, strict=True):
+        torch.testing.assert_close(one, other)
+    if engine == "auto":  # the torch forms are hundreds of operations
+
+        class Model(torch.nn.Module):
+            def forward(self, *scores):
+                return of_all(*scores)
+
+        exported = torch.export.export(Model(), tuple(scores)).module()
+        torch.testing.assert_close(exported(*scores), expected)
 
 
 def test_arguments():
@@ -515,7 +553,7 @@ def test_arguments():
     ]:
         with pytest.raises(ScoreError, match=said):
             found.score_of(heads, wrong)
-    for loss in (conditional_loss, hinge_loss, label_loss, local_loss, risk_loss):
+    for loss in (*LOSSES, label_loss):
         with pytest.raises(ScoreError, match="from -1 to 2"):
             loss(found, heads, gold_labels=labels + 1)
         with pytest.raises(ScoreError, match="gold_labels are given for trees without labels"):
