@@ -37,13 +37,14 @@ def matrix_tree_log_partition(
     Raises:
         ScoreError: wrong shapes, types, lengths or values, or a score beyond 1e100.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-    Cost: O(n^3) time, O(n^2) memory per sentence; in torch O(n^3) memory for derivatives. Second
-    derivatives take an inverse of the Laplacian where that is precise, as its marginals show, and
-    else the elimination in torch. Native code takes about three times as long where scores lie
-    more than 300 nats apart, whose exponentials need wider exponents than a float64 has.
+    Cost: O(n^3) time, O(n^2) memory per sentence. Sums in torch, and second derivatives of all
+    engines, take an inverse of the Laplacian where that is precise, as a bound of its errors or its
+    marginals show, and else the elimination in torch, n steps, with O(n^3) memory for derivatives.
+    To choose waits for the device once. Native code takes about three times as long where scores
+    lie more than 300 nats apart, whose exponentials need wider exponents than a float64 has.
     Source: Koo, Globerson, Carreras & Collins 2007; Smith & Smith 2007; McDonald & Satta 2007;
-    differs: no determinant but an elimination without subtractions, right to the last digits at any
-    scale of the scores; a single root by its limit (native/matrix_tree.h).
+    differs: without an inverse, an elimination without subtractions, right to the last digits at
+    any scale of the scores; a single root by its limit (native/matrix_tree.h).
     """
     engine = choose_engine(engine, device_of(arc_scores))
     return find_log_partitions(_checked(arc_scores, lengths, single_root), engine)
@@ -75,10 +76,9 @@ def matrix_tree_entropy(
     Args: arc_scores, lengths, single_root, engine: as in `matrix_tree_log_partition`.
     Returns: float64 (B,) in nats.
     Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
-    Cost: that of the marginals; its gradient that of second derivatives of the log-partition. In
-    torch O(n^3) time in tensors of O(n^2) per sentence; O(n^3) memory where gradients are needed.
+    Cost: that of the marginals; its gradient that of second derivatives of the log-partition.
     Source: Smith & Smith 2007, section 3.3; differs: where the log-partition minus the expected
-    score is a difference of large numbers, and in torch, spreads that the elimination carries.
+    score is a difference of large numbers, spreads that the elimination carries.
     """
     engine = choose_engine(engine, device_of(arc_scores))
     return find_entropies(_checked(arc_scores, lengths, single_root), engine)

@@ -25,7 +25,7 @@ from gpuparse.inference.scores import (
     require_trees,
 )
 from gpuparse.inference.torch.charts import differentiate, log_sums
-from gpuparse.inference.torch.matrix_tree import eliminate, marginals_by_inverse
+from gpuparse.inference.torch.matrix_tree import eliminate, marginals_by_inverse, sums_by_inverse
 from gpuparse.inference.torch.random_trees import random_spanning_trees
 from gpuparse.inference.torch.several_trees import random_trees
 
@@ -33,7 +33,7 @@ CHARTS = {"eisner": eisner.CHART, "eisner_sibling": eisner_sibling.CHART}
 NAMES, FIELDS = ("arc", "sib", "end"), ("arc", "sibling", "end")
 """Parts, as charts and as `Scores` name them."""
 
-PRECISE = 1e-9  # marginals from an inverse are as near to the native ones, or are not used
+PRECISE = 1e-9  # what comes from an inverse is as near to the elimination, or is not used
 MOST_CANCELLED = 1e3  # the size of a sum that an entropy may be what is left of
 LARGEST_TOP = 1e5
 
@@ -76,7 +76,7 @@ class SummedTrees(NamedTuple):
     def log_sums(self, *, with_entropy: bool = False) -> Tensor:
         """Log-partitions, -inf without a tree, and perhaps entropies in torch: (1 or 2, B)."""
         if self.decoder not in CHARTS:
-            return torch.stack(eliminate(self.parts[0], self.lengths, self.single_root))
+            return self._sum_spanning_trees()
         scores = {}
         for name, field, part in zip(NAMES, FIELDS, self.parts, strict=False):
             read = read_part_cells(self.lengths, part.shape[1], field)
@@ -85,6 +85,23 @@ class SummedTrees(NamedTuple):
             CHARTS[self.decoder], scores, self.lengths, single_root=self.single_root,
             with_entropy=with_entropy,
         )  # fmt: skip
+
+    def _sum_spanning_trees(self) -> Tensor:
+        """`log_sums` of all trees: by the inverse of the Laplacian where that is precise.
+
+        Asking where it is waits for the device: where nothing may wait, all sums are eliminations.
+        """
+        given = self.parts[0], self.lengths, self.single_root
+        if not self.is_checked or is_traced() or self.parts[0].shape[1] == 1:
+            return torch.stack(eliminate(*given))
+        found, bound = sums_by_inverse(*given)
+        is_precise = bound <= PRECISE
+        if is_precise.all():
+            return found
+        good, bad = is_precise.nonzero()[:, 0], (~is_precise).nonzero()[:, 0]
+        by_elimination = self.some(bad)._replace(is_checked=False)
+        both = [self.some(good)._sum_spanning_trees(), by_elimination._sum_spanning_trees()]
+        return torch.cat(both, 1)[:, torch.cat([good, bad]).argsort()]
 
     def marginals(self, count: int, *, keep_gradients: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Log-partitions, and the marginals of the first parts, by differentiation in torch."""
@@ -207,7 +224,8 @@ def entropy_of_trees(
     """
     if engine == "triton":
         return _sum_on_device(lengths, parts, single_root=single_root, with_entropy=True)[1:]
-    trees = SummedTrees(decoder, single_root, lengths, tuple(part.detach() for part in parts))
+    given = tuple(part.detach() for part in parts)
+    trees = SummedTrees(decoder, single_root, lengths, given, is_checked=False)
     sums, *marginals = sum_over_trees(*trees[:3], engine, list(trees.parts), len(parts))
     arcs, top = trees.centred_arcs()
     expected = torch.zeros_like(sums)
@@ -405,7 +423,7 @@ def _derivative_by_inverse(
     by_inverse = _derivative_by_inverse(
         quantity, trees.some(good), [directions[0][good]], create_graph
     )
-    some = trees.some(bad)
+    some = trees.some(bad)._replace(is_checked=False)
     rest = _gradients(_in_torch(quantity, some, 1), some.parts, [directions[0][bad]], create_graph)
     return torch.cat([by_inverse, *rest])[torch.cat([good, bad]).argsort()]
 

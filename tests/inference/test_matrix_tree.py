@@ -13,6 +13,7 @@ from gpuparse.inference.matrix_tree import (
     matrix_tree_marginals,
     matrix_tree_sample,
 )
+from gpuparse.inference.torch import matrix_tree as in_torch
 from tests.oracles.brute_force import all_trees
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
@@ -266,5 +267,56 @@ def test_derivatives_of_near_singular_laplacians_are_those_of_the_elimination(
         (first,) = torch.autograd.grad(total, leaf, create_graph=True)
         (second,) = torch.autograd.grad((first * sizes).sum(), leaf)
         found[engine] = first.detach(), second
-    for native, in_torch in zip(found["native"], found["torch"], strict=True):
-        torch.testing.assert_close(native, in_torch, rtol=1e-7, atol=1e-6)
+    for native, other in zip(found["native"], found["torch"], strict=True):
+        torch.testing.assert_close(native, other, rtol=1e-7, atol=1e-6)
+
+
+@every_root
+@pytest.mark.parametrize(("n", "spread"), [(1, 1.0), (2, 3.0), (30, 2.0), (100, 1.0), (20, 30.0)])
+def test_bounds_of_errors_of_the_inverse(single_root, n, spread):
+    """The elimination is within them, and they are low for scores of most models."""
+    arcs = torch.from_numpy(random_scores(np.random.default_rng(n), 12, n, spread, 0.02))
+    arcs[:, 0, 1:] = arcs[:, 0, 1:].nan_to_num(neginf=0.0)
+    given = arcs, torch.linspace(0, n, 12).long(), single_root
+    found, bounds = in_torch.sums_by_inverse(*given)
+    assert (bounds <= 1e-9).all() or spread == 30.0
+    errors = (found - torch.stack(in_torch.eliminate(*given))).abs()
+    assert (errors <= bounds + 1e-14 * (1 + found.abs()))[:, bounds <= 1e-9].all()
+    marginals = in_torch.marginals_by_inverse(*given)
+    expected = matrix_tree_marginals(*given[:2], single_root=single_root)
+    assert ((marginals - expected).abs().amax((1, 2)) <= bounds + 1e-14)[bounds <= 1e-9].all()
+
+
+@every_root
+@pytest.mark.parametrize("quantity", SUMS)
+def test_hard_scores_alone_are_eliminated(single_root, quantity, monkeypatch):
+    """Second derivatives included; where values cannot be looked at, all are."""
+    easy = random_scores(np.random.default_rng(1), 3, 3)
+    hard = random_scores(np.random.default_rng(2), 1, 3)[0]
+    hard[1:3, 3], hard[3, 1:3] = -1500.0, -1e6  # two words that rather choose each other than one
+    hard[0, 1:3] = -750.0  # from outside
+    hard[1, 2] = hard[2, 1] = 40.0
+    arcs = torch.from_numpy(np.stack([easy[0], hard, *easy[1:]]))
+    lengths, eliminated, found = torch.tensor([3, 3, 2, 0]), [], []
+    eliminate = in_torch.eliminate
+
+    def counted(scores, *rest, **more):
+        eliminated.append(len(scores))
+        return eliminate(scores, *rest, **more)
+
+    monkeypatch.setattr("gpuparse.inference.tree_sums.eliminate", counted)
+    for some in ([0, 1, 2, 3], [0, 2, 3]):
+        eliminated.clear()
+        leaf = arcs[some].requires_grad_()
+        value = quantity(leaf, lengths[some], single_root=single_root, engine="torch")
+        (first,) = torch.autograd.grad(value.square().sum(), leaf, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), leaf)
+        assert eliminated == ([1] if 1 in some else [])
+        found.append([value[[s != 1 for s in some]], *(
+            part[[s != 1 for s in some]] for part in (first, second)
+        )])  # fmt: skip
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+    native = quantity(arcs, lengths, single_root=single_root)
+    own = quantity(arcs, lengths, single_root=single_root, engine="torch")
+    torch.testing.assert_close(own, native, rtol=1e-14, atol=1e-9)

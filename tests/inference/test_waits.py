@@ -134,7 +134,8 @@ def test_results_are_those_with_checks(kind, loss, labels, unchecked):
         found.append([value, *gradients, trees.entropy, trees.best().scores, trees.best().heads])
         unchecked()
     for one, other in zip(*found, strict=True):
-        assert one.equal(other)
+        # Where nothing waits, sums of all trees are eliminations.
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6 * (kind == "all"))
 
 
 @every_kind

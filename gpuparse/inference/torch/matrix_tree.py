@@ -1,8 +1,8 @@
 """Sums over all trees in torch: the elimination of native/matrix_tree.h, and an inverse.
 
 The elimination subtracts nothing and is right at any scale of the scores, in n steps. The inverse
-of the Laplacian is one operation of torch, whose derivatives take two products of matrices; but its
-digits are lost where the Laplacian is nearly singular.
+and the determinant of the Laplacian are one operation of torch each, whose derivatives take two
+products of matrices; but their digits are lost where the Laplacian is nearly singular.
 """
 
 from typing import NamedTuple
@@ -90,12 +90,33 @@ def eliminate(
     return torch.where(has_tree | log_partition.isnan(), log_partition, -torch.inf), entropy
 
 
-def marginals_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    """Marginals (B, N, N), from the inverse of the Laplacian; differentiable any number of times.
+class Laplacian(NamedTuple):
+    """The matrix whose determinant is the sum over all trees, after shifts of the scores.
 
-    Where the Laplacian is nearly singular they are wrong, or not finite: compare them with others.
+    matrix: (B, n, n); with a single root, the first row has the arcs from the root. Padding has the
+    identity. root, words: (B, n) and (B, n, n), weights of arcs.
+    """
 
-    Args: scores: (B, N, N), checked, with N > 1.
+    matrix: Tensor
+    root: Tensor
+    words: Tensor
+    single_root: bool
+
+    def arcs(self, inverse: Tensor, sign: float = -1.0) -> Tensor:
+        """The marginals (B, N, N); with the sign 1 and errors of the inverse bounds of theirs."""
+        own, across = inverse.diagonal(dim1=1, dim2=2), inverse.mT
+        from_root = own
+        if self.single_root:
+            is_first = torch.arange(own.shape[1], device=own.device) == 0
+            own = own.masked_fill(is_first, 0.0)
+            from_root, across = inverse[:, :, 0], across.masked_fill(is_first[:, None], 0.0)
+        rows = (self.root * from_root)[:, None], self.words * (own[:, None] + sign * across)
+        return torch.nn.functional.pad(torch.cat(rows, 1), (1, 0))
+
+
+def laplacian_of(scores: Tensor, lengths: Tensor, single_root: bool) -> Laplacian:
+    """The Laplacian of scores (B, N, N), checked, with N > 1.
+
     Source: Koo, Globerson, Carreras & Collins 2007, sections 3.1 to 3.3.
     """
     scores = read_scores(scores, lengths)
@@ -104,20 +125,51 @@ def marginals_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> 
     n = root.shape[1]
     is_word = word_mask(lengths, n + 1)[:, 1:]
     total = words.sum(1) if single_root else words.sum(1) + root
-    # Padding has a Laplacian of its own, the identity.
-    laplacian = torch.diag_embed(torch.where(is_word, total, 1.0)) - words
+    matrix = torch.diag_embed(torch.where(is_word, total, 1.0)) - words
     if single_root:  # the root in the place of the first head
         first = torch.where(lengths[:, None] > 0, root, torch.eye(n, device=root.device)[0])
-        laplacian = torch.cat([first[:, None], laplacian[:, 1:]], 1)
-    inverse, _ = torch.linalg.inv_ex(laplacian)
-    own, across = inverse.diagonal(dim1=1, dim2=2), inverse.mT
-    from_root = own
-    if single_root:
-        is_first = torch.arange(n, device=root.device) == 0
-        own = own.masked_fill(is_first, 0.0)
-        from_root, across = inverse[:, :, 0], across.masked_fill(is_first[:, None], 0.0)
-    found = torch.cat([(root * from_root)[:, None], words * (own[:, None] - across)], 1)
-    return torch.nn.functional.pad(found, (1, 0))
+        matrix = torch.cat([first[:, None], matrix[:, 1:]], 1)
+    return Laplacian(matrix, root, words, single_root)
+
+
+def marginals_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
+    """Marginals (B, N, N), from the inverse of the Laplacian; differentiable any number of times.
+
+    Where the Laplacian is nearly singular they are wrong, or not finite: compare them with others.
+
+    Args: as `laplacian_of`.
+    """
+    laplacian = laplacian_of(scores, lengths, single_root)
+    return laplacian.arcs(torch.linalg.inv_ex(laplacian.matrix).inverse)
+
+
+def sums_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
+    """Log-partitions and entropies (2, B), and a bound of their errors and of those of marginals.
+
+    The bound (B,) is large or NaN where the Laplacian is nearly singular. It comes from what the
+    inverse leaves of the identity, and from the rounding of that, which for sums of n numbers grows
+    with the root of n (Higham & Mary 2019).
+
+    Args: as `laplacian_of`.
+    """
+    laplacian = laplacian_of(scores, lengths, single_root)
+    matrix, inverse = laplacian.matrix, torch.linalg.inv_ex(laplacian.matrix).inverse
+    log_determinant = torch.linalg.slogdet(matrix).logabsdet
+    moved, shift = shifts(read_scores(scores.detach(), lengths), single_root)
+    is_there = read_scores(scores.detach(), lengths) > -torch.inf
+    centred = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - moved, 0.0)
+    marginals = laplacian.arcs(inverse)
+    entropies = log_determinant - (marginals * centred).sum((1, 2))
+    entropies = entropies - entropies.detach().clamp(max=0.0)  # rounded below 0
+    with torch.no_grad():
+        n = matrix.shape[1]
+        unit = 2 * n**0.5 * torch.finfo(matrix.dtype).eps
+        rounding = unit * (matrix.abs() @ inverse.abs())
+        left = (torch.eye(n, device=matrix.device) - matrix @ inverse).abs() + rounding
+        of_marginals = laplacian.arcs(inverse.abs() @ left, sign=1.0)
+        bound = of_marginals + (of_marginals + unit * marginals.abs()) * centred.abs()
+        bound = bound.sum((1, 2)) + n * left.amax((1, 2))
+    return torch.stack([log_determinant + shift, entropies]), bound
 
 
 def _sum(weights: Tensor, spreads: Tensor, dim: int) -> tuple[Tensor, Tensor]:
