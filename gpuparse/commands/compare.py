@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         usage=f"{program('compare')} [options] GOLD A B [C ...]",
         description="Score parsed files of the same text, and test each against the first:"
         " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
-        " over sentences. The measures are the same as of `evaluate`: of trees where all files have"
+        " over sentences. The measures are those of `evaluate`: of trees where all files have"
         " the same words, else of the CoNLL 2018 shared task. docs/evaluating.md describes the"
         " measures and tests.",
         epilog=exit_codes(0, 2, 3),

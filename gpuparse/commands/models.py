@@ -9,7 +9,7 @@ from typing import Any
 from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.draw import aligned
 from gpuparse.errors import ConfigError, ModelError
-from gpuparse.jobs.card import CARD, markdown, read_card, stages_in
+from gpuparse.jobs.card import CARD, markdown, read_card
 from gpuparse.jobs.package import Package, packaged_files, write_folder, write_wheel
 from gpuparse.jobs.progress import program, say
 from gpuparse.model.folder import check_folder
@@ -93,7 +93,7 @@ def _row(name: str, card: dict[str, Any]) -> tuple[str, ...]:
     package = card["package"] or {"version": "", "licence": card["licence"] or ""}
     size = sum(card["files"].values()) / 1e6
     return (
-        name, package["version"], card["language"] or "", ", ".join(stages_in(card)), f"{size:.1f}",
+        name, package["version"], card["language"] or "", ", ".join(card["stages"]), f"{size:.1f}",
         _score(card, "words"), _score(card, "text"), package["licence"],
     )  # fmt: skip
 

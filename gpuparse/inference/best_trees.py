@@ -1,7 +1,6 @@
 """Best trees, one or k: projective ones of the first and second order, and all trees."""
 
 from collections.abc import Callable
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from gpuparse.inference.operators import operation
 from gpuparse.inference.scores import (
     Lengths,
     as_arcs,
-    as_float,
+    as_floats,
     check_arcs,
     check_sibling_scores,
     device_of,
@@ -243,9 +242,7 @@ def find_unchecked(
     Returns: heads -1 and the score -inf, or NaN for scores that are not finite, where there is no
         tree.
     """
-    floats = [as_float(part, "scores").detach() for part in parts]
-    wide = reduce(torch.promote_types, (part.dtype for part in floats))
-    floats = [part.to(wide).contiguous() for part in floats]
+    floats = [part.detach().contiguous() for part in as_floats(parts, "scores")]
     heads, scores = device_search(decoder, engine)(*floats, lengths, single_root=single_root)
     return heads.masked_fill(~(scores > -torch.inf)[:, None], NO_HEAD), scores
 

@@ -59,6 +59,10 @@ class Decoder:
         engines = self.engines.get(quantity)
         return engines is not None and (engine is None or engine in engines)
 
+    def engine_for(self, quantity: Quantity, engine: str) -> str:
+        """The engine, or "auto" where it does not have the quantity."""
+        return engine if engine in self.engines[quantity] else "auto"
+
     def function(self, quantity: Quantity = "best") -> Callable[..., Any]:
         """The public function of a quantity that exists. It needs torch."""
         from gpuparse.inference.searches import FUNCTIONS

@@ -482,8 +482,8 @@ class TreeDistribution(KeptQuantities):
         tensors, parts = parts_for(decoder.name, scores)
         options: dict[str, Any] = {**parts, "single_root": self.single_root}
         # What exists on one engine alone runs there, for any engine of the rest.
-        if len(engines) > 1 and self.engine in ("auto", *engines):
-            options["engine"] = self.engine
+        if len(engines) > 1:
+            options["engine"] = decoder.engine_for(quantity, self.engine)
         return FUNCTIONS[decoder.name, quantity](*tensors, scores.lengths, *more, **options)
 
     @property
@@ -497,10 +497,9 @@ class TreeDistribution(KeptQuantities):
 
         Args: count: of parts that have marginals.
         """
-        engines = self.decoder.engines[quantity]
         engine = choose_engine(
-            self.engine if self.engine in ("auto", *engines) else "auto", self.lengths.device,
-            has_kernels="triton" in engines,
+            self.decoder.engine_for(quantity, self.engine), self.lengths.device,
+            has_kernels=self.decoder.has(quantity, "triton"),
         )  # fmt: skip
         parts = self._summed_parts()
         if quantity == "best":

@@ -12,7 +12,7 @@ arc scores with the largest label score added, for trees with any other parts.
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import NamedTuple, Self
 
 import torch
@@ -31,7 +31,7 @@ from gpuparse.inference.distributions import (
 )
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.marginals import arc_scores_of_labels, label_marginals, minimum_bayes_risk
-from gpuparse.inference.scores import as_float, fails, require_tensor, sent, word_mask
+from gpuparse.inference.scores import as_floats, fails, require_tensor, sent, word_mask
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.support import as_heads
 
@@ -459,7 +459,7 @@ def _biaffine(heads: Tensor, modifiers: Tensor, weights: Tensor) -> Tensor:
     if weights.dim() == 2:
         of_words = modifiers[:, :, None] * weights
     else:
-        # A row or column beyond the width stands at a 1; the sum of none is 0.
+        # A row or column beyond the width is multiplied by 1; the sum of none is 0.
         width = modifiers.shape[2]
         of_words = torch.einsum("bmj,lij->bmli", modifiers, weights[..., :width])
         of_words = of_words + weights[..., width:].sum(2)
@@ -501,9 +501,7 @@ def _checked(given: tuple[Tensor, ...], trees: TreeDistribution) -> tuple[Tensor
         )
     if len(given) == 1:
         return given
-    floats = [as_float(tensor, "label_scores") for tensor in given]
-    wide = reduce(torch.promote_types, (tensor.dtype for tensor in floats))
-    return tuple(tensor.to(wide) for tensor in floats)
+    return tuple(as_floats(given, "label_scores"))
 
 
 def _best_of_labels(label_scores: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Scores of parts, which decoders read, and the one place where they are checked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -252,6 +253,13 @@ def as_float(scores: Tensor, name: str) -> Tensor:
     if scores.is_floating_point() or scores.is_complex() or scores.dtype == torch.bool:
         raise ScoreError(f"{name} has type {scores.dtype}, expected floats or integers")
     return scores.double()
+
+
+def as_floats(scores: Iterable[Tensor], name: str) -> list[Tensor]:
+    """Scores as `as_float`, all of the widest of their types."""
+    floats = [as_float(part, name) for part in scores]
+    wide = reduce(torch.promote_types, (part.dtype for part in floats))
+    return [part.to(wide) for part in floats]
 
 
 def _first_unusable(arc: Tensor, lengths: Tensor) -> int:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ def card_of(
             part: {"file": getattr(data, part), **sizes[part]} if part in sizes else None
             for part in PARTS
         },
-        "stages": stages_of(folder),
+        "stages": _stages(folder, fills),
         "decoder": decoder.name if decoder else None,
         "graphs": decoder is not None and decoder.gives_graphs,
         "encoder": config.recorded().encoder.model if config.has_encoder and parser else None,
@@ -222,6 +222,12 @@ def _command(config: RunConfig) -> str:
     return shlex.join(["gpuparse", "train", name, *given])
 
 
+def _stages(folder: Path, fills: Collection[str]) -> list[str]:
+    """The stages of a model; the parser of an encoder is its tagger too."""
+    there, has_tags = stages_of(folder), "UPOS" in fills or "XPOS" in fills
+    return [name for name in STAGES if name in there or (name == TAGGER and has_tags)]
+
+
 def _columns(stages: Pipeline, parser: Parser | None) -> tuple[list[str], list[str]]:
     """The columns of words that the model reads and does not fill, and those that it fills."""
     read, filled = {*(parser.reads if parser else ())}, {*stages.columns}
@@ -258,12 +264,6 @@ def _measures(scores: Mapping[str, Any]) -> dict[str, float | None]:
     return found | {f"graphs: {t}": graphs[key]["f"] for t, key in GRAPH_ARC_SETS if key in graphs}
 
 
-def stages_in(card: Mapping[str, Any]) -> list[str]:
-    """The stages that a model has; the parser of an encoder is its tagger too."""
-    has_tags = "UPOS" in card["fills"] or "XPOS" in card["fills"]
-    return [name for name in STAGES if name in card["stages"] or (name == TAGGER and has_tags)]
-
-
 def markdown(card: Mapping[str, Any]) -> str:
     """README.md of a card of `card_of` or `read_card`."""
     package = card["package"]
@@ -275,7 +275,7 @@ def markdown(card: Mapping[str, Any]) -> str:
         lines += _fenced(f"gpuparse parse {model} {source} > output.conllu")
     rows = [["Version", package["version"]], ["Licence", package["licence"]]] if package else []
     rows += [[title, card[key]] for key, title in _TITLES.items() if card[key] is not None]
-    rows.append(["Stages", ", ".join(STAGES[stage].title for stage in stages_in(card))])
+    rows.append(["Stages", ", ".join(STAGES[stage].title for stage in card["stages"])])
     rows += [["Decoder", card["decoder"]]] if card["decoder"] else []
     rows += [["Columns it needs", ", ".join(card["needs"])]] if card["needs"] else []
     rows.append(["Columns it fills", ", ".join(card["fills"])])

@@ -20,7 +20,9 @@ from tests.inference.test_labelled import KINDS
 
 LOSSES = {loss.__name__: loss for loss in (conditional_loss, hinge_loss, local_loss, risk_loss)}
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_loss = pytest.mark.parametrize("loss", LOSSES)
+# The local loss reads scores of arcs alone.
+CASES = [(k, x) for k in KINDS for x in LOSSES if (k, x) != ("siblings", "local_loss")]
+every_case = pytest.mark.parametrize(("kind", "loss"), CASES)
 with_labels = pytest.mark.parametrize("labels", ["", "scores", "factors"])
 
 
@@ -72,12 +74,9 @@ def test_waits_are_found(what, without_values):
         waiting[what]()
 
 
-@every_kind
-@every_loss
+@every_case
 @with_labels
 def test_losses_and_gradients(kind, loss, labels, without_values):
-    if loss == "local_loss" and kind == "siblings":
-        pytest.skip("it reads scores of arcs alone")
     if loss == "hinge_loss" and kind == "all":
         pytest.skip("the torch form of chu_liu_edmonds asks in each step if it is done")
     options = [{}] if loss in ("local_loss", "risk_loss") else [
@@ -117,12 +116,9 @@ def unchecked(monkeypatch):
     return lambda: monkeypatch.setattr(TreeDistribution, "_is_on_device", True)
 
 
-@every_kind
-@every_loss
+@every_case
 @with_labels
 def test_results_are_those_with_checks(kind, loss, labels, unchecked):
-    if loss == "local_loss" and kind == "siblings":
-        pytest.skip("it reads scores of arcs alone")
     found = []
     for _ in range(2):
         trees, gold, given = made(kind, labels, "cpu")

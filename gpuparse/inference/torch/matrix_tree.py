@@ -94,12 +94,15 @@ class Laplacian(NamedTuple):
     """The matrix whose determinant is the sum over all trees, after shifts of the scores.
 
     matrix: (B, n, n); with a single root, the first row has the arcs from the root. Padding has the
-    identity. root, words: (B, n) and (B, n, n), weights of arcs.
+    identity. root, words: (B, n) and (B, n, n), weights of arcs. scores: (B, N, N), shifted, -inf
+    for cells that are not read. shift: (B,), of every tree.
     """
 
     matrix: Tensor
     root: Tensor
     words: Tensor
+    scores: Tensor
+    shift: Tensor
     single_root: bool
 
     def arcs(self, inverse: Tensor, sign: float = -1.0) -> Tensor:
@@ -120,7 +123,9 @@ def laplacian_of(scores: Tensor, lengths: Tensor, single_root: bool) -> Laplacia
     Source: Koo, Globerson, Carreras & Collins 2007, sections 3.1 to 3.3.
     """
     scores = read_scores(scores, lengths)
-    weights = (scores - shifts(scores.detach(), single_root)[0]).exp()
+    moved, shift = shifts(scores.detach(), single_root)
+    scores = scores - moved
+    weights = scores.exp()
     root, words = weights[:, 0, 1:], weights[:, 1:, 1:]
     n = root.shape[1]
     is_word = word_mask(lengths, n + 1)[:, 1:]
@@ -129,7 +134,7 @@ def laplacian_of(scores: Tensor, lengths: Tensor, single_root: bool) -> Laplacia
     if single_root:  # the root in the place of the first head
         first = torch.where(lengths[:, None] > 0, root, torch.eye(n, device=root.device)[0])
         matrix = torch.cat([first[:, None], matrix[:, 1:]], 1)
-    return Laplacian(matrix, root, words, single_root)
+    return Laplacian(matrix, root, words, scores, shift, single_root)
 
 
 def marginals_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
@@ -155,9 +160,7 @@ def sums_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple
     laplacian = laplacian_of(scores, lengths, single_root)
     matrix, inverse = laplacian.matrix, torch.linalg.inv_ex(laplacian.matrix).inverse
     log_determinant = torch.linalg.slogdet(matrix).logabsdet
-    moved, shift = shifts(read_scores(scores.detach(), lengths), single_root)
-    is_there = read_scores(scores.detach(), lengths) > -torch.inf
-    centred = torch.where(is_there, scores.masked_fill(~is_there, 0.0) - moved, 0.0)
+    centred = laplacian.scores.masked_fill(laplacian.scores == -torch.inf, 0.0)
     marginals = laplacian.arcs(inverse)
     entropies = log_determinant - (marginals * centred).sum((1, 2))
     entropies = entropies - entropies.detach().clamp(max=0.0)  # rounded below 0
@@ -169,7 +172,7 @@ def sums_by_inverse(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple
         of_marginals = laplacian.arcs(inverse.abs() @ left, sign=1.0)
         bound = of_marginals + (of_marginals + unit * marginals.abs()) * centred.abs()
         bound = bound.sum((1, 2)) + n * left.amax((1, 2))
-    return torch.stack([log_determinant + shift, entropies]), bound
+    return torch.stack([log_determinant + laplacian.shift, entropies]), bound
 
 
 def _sum(weights: Tensor, spreads: Tensor, dim: int) -> tuple[Tensor, Tensor]:

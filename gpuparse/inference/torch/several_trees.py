@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.charts.rules import Chart
-from gpuparse.inference.scores import read_cells, word_mask
+from gpuparse.inference.scores import largest_into_words, word_mask
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.torch.chart_search import ChartSearch, Sum
 from gpuparse.inference.torch.charts import Maximum, Scores
@@ -123,8 +123,7 @@ def random_trees(
     if len(arc) == 0 or arc.shape[-1] == 1:
         return heads, torch.ones_like(lengths, dtype=torch.bool)
     # Every tree loses the same.
-    top = arc.masked_fill(~read_cells(lengths, arc.shape[-1]), -torch.inf).amax(1, keepdim=True)
-    scores = {**scores, chart.arc: arc - top.masked_fill(top == -torch.inf, 0.0)}
+    scores = {**scores, chart.arc: arc - largest_into_words(arc, lengths)[:, None]}
     scores = {name: part.detach().contiguous() for name, part in scores.items()}
     search = _Random(chart, scores, lengths, generator, single_root=single_root)
     values = search.trees()
@@ -154,8 +153,8 @@ def sums_of_shares(values: Tensor, total: Tensor) -> Tensor:
 def draw(sums: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
     """Random places (..., count) by `sums_of_shares` (..., D)."""
     size = *sums.shape[:-1], count
-    chance = torch.rand(size, dtype=sums.dtype, device=sums.device, generator=generator)
+    drawn = torch.rand(size, dtype=sums.dtype, device=sums.device, generator=generator)
     # The last sum is 1 but for rounding. What has no share is never the first above anything.
-    chance = chance * sums[..., -1:]
-    places = torch.searchsorted(sums.contiguous(), chance, right=True)
+    drawn = drawn * sums[..., -1:]
+    places = torch.searchsorted(sums.contiguous(), drawn, right=True)
     return places.clamp(max=sums.shape[-1] - 1)

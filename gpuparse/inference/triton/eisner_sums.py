@@ -314,6 +314,18 @@ def _share(item, above, beside, is_part):
 
 
 @triton.jit
+def _sibling_share(
+    item, siblings, of_siblings, cell, above, beside, is_part, STORES: tl.constexpr
+):  # fmt: skip
+    """`_share` of an item with the score of a sibling, perhaps stored as the marginal of that."""
+    item += tl.load(siblings + cell, mask=is_part, other=0.0)
+    share = _share(item, above, beside, is_part)
+    if STORES:
+        tl.store(of_siblings + cell, share, mask=is_part)
+    return share
+
+
+@triton.jit
 def _keep(at, share, inside, is_span):
     """Keep and return log(share) - inside."""
     is_there = share > 0
@@ -397,30 +409,28 @@ def _fill_outside(
                 if SIBLINGS:
                     # I_R(i,j+d) -> I_R(i,j) S(j,j+d);  I_R(i-d,j) -> I_R(i-d,i) S(i,j)
                     cell = (at_right + d).to(tl.int64) * n_nodes + h + w
-                    score = tl.load(siblings + cell, mask=is_longer, other=0.0)
-                    at = longer + I_R * STRIDE
-                    share = _share(i_r + score, at, after + S * STRIDE, is_longer)
-                    of_i_r += share
-                    if MARGINALS == 3:
-                        tl.store(of_siblings + cell, share, mask=is_longer)
+                    at, other = longer + I_R * STRIDE, after + S * STRIDE
+                    of_i_r += _sibling_share(
+                        i_r, siblings, of_siblings, cell, at, other, is_longer, MARGINALS == 3
+                    )
                     cell = (at_right - d * n_nodes).to(tl.int64) * n_nodes + h
-                    score = tl.load(siblings + cell, mask=is_earlier, other=0.0)
-                    at = earlier + I_R * STRIDE
-                    of_s += _share(s + score, at, before + I_R * STRIDE, is_earlier)
+                    at, other = earlier + I_R * STRIDE, before + I_R * STRIDE
+                    of_s += _sibling_share(
+                        s, siblings, of_siblings, cell, at, other, is_earlier, False
+                    )
                     # I_L(i-d,j) -> S(i-d,i) I_L(i,j);  I_L(i,j+d) -> S(i,j) I_L(j,j+d)
                     is_part = is_earlier & (h > d)
                     cell = (at_left - d).to(tl.int64) * n_nodes + h
-                    score = tl.load(siblings + cell, mask=is_part, other=0.0)
-                    at = earlier + I_L * STRIDE
-                    share = _share(i_l + score, at, before + S * STRIDE, is_part)
-                    of_i_l += share
-                    if MARGINALS == 3:
-                        tl.store(of_siblings + cell, share, mask=is_part)
+                    at, other = earlier + I_L * STRIDE, before + S * STRIDE
+                    of_i_l += _sibling_share(
+                        i_l, siblings, of_siblings, cell, at, other, is_part, MARGINALS == 3
+                    )
                     is_part = is_longer & (h > 0)
                     cell = (at_left + d * n_nodes).to(tl.int64) * n_nodes + h + w
-                    score = tl.load(siblings + cell, mask=is_part, other=0.0)
-                    at = longer + I_L * STRIDE
-                    of_s += _share(s + score, at, after + I_L * STRIDE, is_part)
+                    at, other = longer + I_L * STRIDE, after + I_L * STRIDE
+                    of_s += _sibling_share(
+                        s, siblings, of_siblings, cell, at, other, is_part, False
+                    )
             sum_c_r = tl.sum(of_c_r, 0, keep_dims=True)
             sum_c_l = tl.sum(of_c_l, 0, keep_dims=True)
             if first:

@@ -420,7 +420,7 @@ class Dense:
             for name, part in vars(scored.scores).items()
             if part is not None and name != "lengths"
         }
-        engine = self._engine if self._decoder.has(quantity, self._engine) else "auto"
+        engine = self._decoder.engine_for(quantity, self._engine)
         found: Tensor = self._call(quantity, replace(scored.scores, **parts), engine)
         return found
 
