@@ -83,6 +83,21 @@ def test_losses_teach_the_trees_of_the_training_sentences(examples, loss):
     assert uas(parser_of(examples, 120, loss_of)) > 80
 
 
+@pytest.mark.parametrize("loss", ["conditional", "perturbed"])
+def test_sentences_with_several_roots_teach_labels_alone(examples, loss):
+    loss_of = {
+        "conditional": examples.biaffine.loss_of,
+        "perturbed": examples.perturb_and_map.perturbed_loss,
+    }[loss]
+    some = gpuparse.read("".join(s.to_conllu() for s in DOCUMENT[:2]))
+    some = some.with_heads([[0] * len(s) for s in some], [s.deprels for s in some])
+    model = parser_of(examples)
+    (batch,) = examples.treebank_batches.batches_of(some, model.names)
+    loss_of(model, batch).backward()
+    assert not model.arcs.grad.any()
+    assert model.labels.grad.any()
+
+
 def test_a_saved_parser_scores_as_it_prints(examples, tmp_path, monkeypatch, capsys):
     (tmp_path / "a.conllu").write_bytes(generate(6, 1))
     monkeypatch.chdir(tmp_path)
