@@ -27,7 +27,7 @@ from gpuparse.errors import GpuparseError
 GATE = ("tests/test_self_test.py",)
 PACKAGE = "benchmarks.on_device"
 PARTS = {
-    "tests": 120.0, "cores": 90.0, "files": 100.0, "kernels": 70.0, "scores": 45.0, "mira": 40.0,
+    "tests": 120.0, "cores": 90.0, "files": 100.0, "kernels": 70.0, "mira": 40.0,
     "encoder": 45.0,
 }  # fmt: skip
 """The seconds after which a part is killed: with the gate and the start nine minutes in all."""

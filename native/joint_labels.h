@@ -1,4 +1,4 @@
-// Labels found with the trees: the best label of every arc, from a line of one weight a label.
+// Labels found with the trees: the best label of every arc, from a line of one weight per label.
 //
 // A label template is conjoined with every label: its value finds a line of weights by the same keys
 // as an arc template's. Templates of one word without the distance are summed once per word and

@@ -1,7 +1,7 @@
 // Labels of finished trees and graphs: for every arc, the label with the highest score.
 //
 // A label template sees one arc and the words around it in the tree; its key is a hash of all values
-// that it reads, and finds a line of weights, one weight a label.
+// that it reads, and finds a line of weights, one weight per label.
 #pragma once
 #include <math.h>
 

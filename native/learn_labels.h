@@ -10,7 +10,7 @@
 
 namespace gpuparse {
 
-// The weights of second-stage labels, lines of one weight a label, and the scores of one arc.
+// The weights of second-stage labels, lines of one weight per label, and the scores of one arc.
 struct LabelLearner {
     LabelScorer<float> scorer;
     const UpdateRule& rule;

@@ -15,7 +15,7 @@ inline uint64_t cell_of(uint32_t key, int64_t cells) {
     return ((uint64_t)key * (uint64_t)cells) >> 32;
 }
 
-// Keys of the words of one sentence. N nodes a row.
+// Keys of the words of one sentence. N nodes per row.
 struct PartKeys {
     const int64_t* first;   // (HIGHER_KINDS + 1,): the terms of kind k are first[k] .. first[k + 1]
     int64_t nodes;

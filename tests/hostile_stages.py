@@ -181,7 +181,7 @@ def _many_candidates(count: int) -> Callable[[Parts], object]:
         parts.arrays["classes_tags"] = np.tile(np.arange(len(tags), dtype=np.int32), names)
         parts.arrays["classes_counts"] = np.ones(names * len(tags), np.int32)
         parts.facts["words_of_feats"] = 1 << 30
-        # The network says nothing of so many tags.
+        # The network needs rows for all of these tags.
         attributes = parts.facts["feats"]["attributes"]
         rows = PART_BLOCK * len(TagTable(tuple(map(tuple, tags)), attributes).blocks)
         hidden = parts.arrays["network_feats"].shape[1]

@@ -229,7 +229,7 @@ def test_case_45_all_doors_give_the_same_bytes(made, tmp_path, name, what):
 @pytest.mark.triton
 @pytest.mark.parametrize("name", ["few.conllu"])
 def test_case_45_kernels_give_the_same_bytes(made, tmp_path, name):
-    """Where there is no GPU, an interpreter takes a second a sentence."""
+    """Where there is no GPU, an interpreter takes a second per sentence."""
     case = Case(made, name, [], {}, tmp_path)
     assert case.command("--engine", "triton") == case.command()
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.on_device import clock
 from benchmarks.on_device.contest import COLUMNS as TIMES
 from benchmarks.on_device.contest import OURS, Contest
-from benchmarks.on_device.peers import PEERS, Peer, Ready
+from benchmarks.on_device.peers import BEST, PEERS, Peer
 from gpuparse.errors import ScoreError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling
 
@@ -102,8 +102,10 @@ def _one_task(contest: Contest, decoder: str, single_root: bool, n: int, batch: 
     if reference is None:
         return
     for peer in PEERS:
-        if peer.decoder == decoder and single_root in peer.roots and peer.is_installed:
-            contestants[peer.name] = partial(_theirs, peer, inputs, single_root, reference[1])
+        if single_root in peer.roots.get(decoder, ()) and peer.is_installed:
+            contestants[peer.name] = partial(
+                _theirs, peer, decoder, inputs, single_root, reference[1]
+            )
     contest.measure((decoder, "single" if single_root else "multi", n, batch), contestants)
 
 
@@ -127,15 +129,16 @@ def _ours(
 
 
 def _theirs(
-    peer: Peer, inputs: list[tuple[Tensor, ...]], single_root: bool, values: Tensor
+    peer: Peer, decoder: str, inputs: list[tuple[Tensor, ...]], single_root: bool, values: Tensor
 ) -> tuple[list[Callable[[], object]], int]:
     """The peer's calls, on as many sentences as it is given; its values are checked first."""
-    kept = slice(peer.most)
-    several = inputs if peer.most is None else inputs[:2]  # the others work on the host
-    ready: list[Ready] = [
-        peer.make(*(part[kept] for part in each), single_root) for each in several
+    most = peer.most.get(decoder)
+    several = inputs if most is None else inputs[:2]  # the others work on the host
+    ready = [
+        peer.make(decoder, *(part[:most] for part in each), single_root)[BEST] for each in several
     ]
+    assert ready[0][1] is not None
     found = ready[0][1]().double().cpu()
-    if not torch.equal(found, values[kept].double().cpu()):
-        raise AssertionError(f"{peer.name} disagrees on the values of {peer.decoder}'s trees")
+    if not torch.equal(found, values[:most].double().cpu()):
+        raise AssertionError(f"{peer.name} disagrees on the values of {decoder}'s trees")
     return [search for search, _ in ready], len(found)

@@ -1,33 +1,35 @@
-"""Public decoders in their own layouts, made ready before the clock starts."""
+"""Public libraries of trees in their own layouts, which are made ready before the clock starts."""
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-Search = Callable[[], object]
-Ready = tuple[Search, Callable[[], Tensor]]
-"""The search to time, and a function for the values (B,) of the trees that it finds."""
+BEST, SUM, MARGINALS, ENTROPY, SEVERAL, SAMPLE = (
+    "best tree", "log-partition, gradient", "marginals", "entropy", "4 best trees", "sample",
+)  # fmt: skip
+K = 4
+Calls = dict[str, tuple[Callable[[], Any], Callable[[], Tensor] | None]]
+"""Quantity -> what is timed, and a number (B,) of it that is the same in each layout."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A decoder of another project.
+    """A library.
 
-    make: (scores, ..., lengths, single_root) -> Ready. roots: whether it is compared with single
-    roots and without. most: sentences it is given at a time, for those that go through them one by
-    one; None for all.
+    make: (scores, ..., lengths, single_root) of a decoder -> Calls. roots: by decoder, whether its
+    search is compared with single roots and without. most: sentences that its search gets at a
+    time, where it goes through them one by one.
     """
 
     name: str
     module: str
-    decoder: str
-    make: Callable[..., Ready]
-    roots: tuple[bool, ...]
-    most: int | None = None
+    make: Callable[..., Calls]
+    roots: dict[str, tuple[bool, ...]]
+    most: dict[str, int]
 
     @property
     def is_installed(self) -> bool:
@@ -39,84 +41,107 @@ class Peer:
         return True
 
 
-def torch_struct_argmax(arcs: Tensor, lengths: Tensor, single_root: bool) -> Ready:
-    """Its layout: no row for the root, whose arcs stand on the diagonal."""
-    crf = importlib.import_module("torch_struct").DependencyCRF
-    theirs = arcs[:, 1:, 1:].clone()
-    theirs.diagonal(dim1=1, dim2=2).copy_(arcs[:, 0, 1:])
-    theirs.requires_grad_()  # release 0.5 fails on others
+def torch_struct(decoder: str, arcs: Tensor, *more: Any) -> Calls:
+    """Its layout: no row for the root, whose arcs are on the diagonal."""
+    *_, lengths, single_root = more
+    library = importlib.import_module("torch_struct")
+    scores = arcs[:, 1:, 1:].clone()
+    scores.diagonal(dim1=1, dim2=2).copy_(arcs[:, 0, 1:])
+    scores.requires_grad_()  # release 0.5 fails on others
+    if decoder == "eisner_sibling":
+        return {}
+    is_projective = decoder == "eisner"
+    crf = library.DependencyCRF if is_projective else library.NonProjectiveDependencyCRF
 
-    def search() -> Tensor:
-        return crf(theirs, lengths).argmax
+    def trees() -> Any:
+        return crf(scores, lengths, multiroot=not single_root)
 
-    return search, lambda: (search() * theirs).detach().sum((1, 2))
-
-
-def supar_eisner(arcs: Tensor, lengths: Tensor, single_root: bool) -> Ready:
-    """Its layout: modifiers first."""
-    crf = importlib.import_module("supar.structs.tree").DependencyCRF
-    theirs = arcs.mT.contiguous()
-
-    def search() -> Tensor:
-        return crf(theirs, lengths, multiroot=not single_root).argmax
-
-    return search, lambda: crf(theirs, lengths, multiroot=not single_root).max.detach()
+    calls: Calls = {
+        SUM: (lambda: gradient(trees().partition, [scores]), lambda: trees().partition),
+        MARGINALS: (lambda: trees().marginals, lambda: squares(trees().marginals)),
+    }
+    if is_projective:
+        calls[BEST] = lambda: trees().argmax, lambda: trees().max
+        calls[ENTROPY] = lambda: trees().entropy, lambda: trees().entropy
+        calls[SEVERAL] = lambda: trees().topk(K), lambda: trees().kmax(K).sum(0)
+        calls[SAMPLE] = lambda: trees().sample((1,)), None
+    return calls
 
 
-def supar_sibling(arcs: Tensor, siblings: Tensor, lengths: Tensor, single_root: bool) -> Ready:
-    """Modifiers first; it has no score of a modifier without a sibling."""
-    crf = importlib.import_module("supar.structs.tree").Dependency2oCRF
-    nodes = torch.arange(arcs.shape[1], device=arcs.device)
-    alone = siblings[:, nodes, :, nodes].transpose(0, 1)
-    # Where there is no sibling its score is that of the arc alone, which all others have to lose.
-    theirs = (
-        (arcs + alone).mT.contiguous(),
-        (siblings - alone[..., None]).transpose(1, 2).contiguous(),
+def supar(decoder: str, arcs: Tensor, *more: Any) -> Calls:
+    """Its layout: modifiers first. Its parsers copy all trees to the host, one after the other."""
+    *siblings, lengths, single_root = more
+    library = importlib.import_module("supar.structs.tree")
+    leaves = [arcs.mT.clone()]
+    if siblings:
+        nodes = torch.arange(arcs.shape[1], device=arcs.device)
+        alone = siblings[0][:, nodes, :, nodes].transpose(0, 1)
+        # It has no score of a modifier without a sibling: that is added to the arc's, and all
+        # others lose it.
+        leaves = [
+            (arcs + alone).mT.clone(),
+            (siblings[0] - alone[..., None]).transpose(1, 2).clone(),
+        ]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    crf = {"eisner": library.DependencyCRF, "eisner_sibling": library.Dependency2oCRF}.get(
+        decoder, library.MatrixTree
     )
 
-    def search() -> Tensor:
-        return crf(theirs, lengths, multiroot=not single_root).argmax
+    def trees() -> Any:
+        return crf(tuple(leaves) if siblings else leaves[0], lengths, multiroot=not single_root)
 
-    return search, lambda: crf(theirs, lengths, multiroot=not single_root).max.detach()
+    def marginals() -> Tensor:
+        found = trees().marginals
+        return found[0] if siblings else found
+
+    calls: Calls = {
+        BEST: (lambda: trees().argmax, lambda: trees().max.detach()),
+        SUM: (lambda: gradient(trees().log_partition, leaves), lambda: trees().log_partition),
+        MARGINALS: (marginals, lambda: squares(marginals())),
+        ENTROPY: (lambda: trees().entropy, lambda: trees().entropy),
+    }
+    if decoder != "chu_liu_edmonds":
+        calls[SEVERAL] = lambda: trees().topk(K), lambda: trees().kmax(K).sum(1)
+        calls[SAMPLE] = lambda: trees().sample(), None
+    return calls
 
 
-def supar_chu_liu_edmonds(arcs: Tensor, lengths: Tensor, single_root: bool) -> Ready:
-    """As its parsers decode: copied to the host, one sentence after the other."""
-    tree = importlib.import_module("supar.structs.tree").MatrixTree
-    theirs = arcs.mT.contiguous()
-
-    def search() -> Tensor:
-        return tree(theirs, lengths, multiroot=not single_root).argmax
-
-    return search, lambda: value_of(arcs, lengths, search())
-
-
-def ufal_chu_liu_edmonds(arcs: Tensor, lengths: Tensor, single_root: bool) -> Ready:
+def ufal(decoder: str, arcs: Tensor, *more: Any) -> Calls:
     """As parsers call it: copied to the host, one sentence per call, float64, modifiers first."""
+    *_, lengths, _ = more
     find = importlib.import_module("ufal.chu_liu_edmonds").chu_liu_edmonds
+    if decoder != "chu_liu_edmonds":
+        return {}
 
     def search() -> list[tuple[list[int], float]]:
-        return [find(matrix) for matrix in arcs.mT.double().cpu().contiguous().numpy()]
+        matrices = arcs.mT.double().cpu().contiguous().numpy()
+        pairs = zip(matrices, lengths.tolist(), strict=True)
+        return [find(matrix[: n + 1, : n + 1].copy()) for matrix, n in pairs]
 
-    return search, lambda: torch.tensor([value for _, value in search()])
-
-
-def value_of(arcs: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
-    """(B,) sums of the arcs to words 1..n under heads (B, N)."""
-    words = torch.arange(arcs.shape[1], device=arcs.device)
-    is_word = (words >= 1) & (words <= lengths[:, None])
-    chosen = heads.to(arcs.device).clamp(min=0)
-    scores = arcs.double().gather(1, chosen[:, None]).squeeze(1)
-    return torch.where(is_word, scores, torch.zeros_like(scores)).sum(1)
+    return {BEST: (search, lambda: torch.tensor([value for _, value in search()]))}
 
 
+def squares(marginals: Tensor) -> Tensor:
+    """(B,), the same in each layout."""
+    return marginals.detach().double().square().flatten(1).sum(1)
+
+
+def gradient(values: Tensor, leaves: list[Tensor]) -> tuple[Tensor, ...]:
+    """The gradient of a batch."""
+    return torch.autograd.grad(values.sum(), leaves)
+
+
+_BOTH = (False, True)
 PEERS = (
-    Peer("torch-struct", "torch_struct", "eisner", torch_struct_argmax, (False,)),
-    Peer("SuPar", "supar", "eisner", supar_eisner, (False, True)),
-    Peer("SuPar", "supar", "eisner_sibling", supar_sibling, (False,)),
-    Peer("SuPar", "supar", "chu_liu_edmonds", supar_chu_liu_edmonds, (False, True), most=64),
+    Peer("torch-struct", "torch_struct", torch_struct, {"eisner": (False,)}, {}),
     Peer(
-        "ufal.chu-liu-edmonds", "ufal.chu_liu_edmonds", "chu_liu_edmonds", ufal_chu_liu_edmonds,
-        (False,), most=1024,
+        "SuPar", "supar.structs.tree", supar,
+        {"eisner": _BOTH, "eisner_sibling": (False,), "chu_liu_edmonds": _BOTH},
+        {"chu_liu_edmonds": 64},
+    ),
+    Peer(
+        "ufal.chu-liu-edmonds", "ufal.chu_liu_edmonds", ufal, {"chu_liu_edmonds": (False,)},
+        {"chu_liu_edmonds": 1024},
     ),
 )  # fmt: skip

@@ -21,7 +21,7 @@ the part, which is hashed once per word from all that the template reads there. 
 costs three XORs then, and one row of weights a template.
 
 A label template of finished trees reads one arc and the words around it; its key is a hash of all
-values that it reads, and finds a line of weights, one weight a label.
+values that it reads, and finds a line of weights, one weight per label.
 """
 
 from bisect import bisect_right

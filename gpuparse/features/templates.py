@@ -187,7 +187,7 @@ def _check_count(count: int, of_what: str = "") -> None:
 def _replacements(
     template: Template, attributes: Sequence[str], pairs: Sequence[tuple[str, str]]
 ) -> Sequence[tuple[str, str]]:
-    """The attributes that `feats.*` and `feats.**` stand for, one pair a template."""
+    """The attributes that `feats.*` and `feats.**` stand for, one pair per template."""
     found = _ONE_AND_ANOTHER & set(template.fields())
     if len(found) == 2:
         return pairs

@@ -179,7 +179,7 @@ def eisner_sample(
 ) -> Tensor:
     """Independent projective trees, each drawn with its exact probability.
 
-    In native code the generator gives one seed a sentence, in the order of the batch. Sample k of a
+    In native code the generator gives one seed per sentence, in the order of the batch. Sample k of a
     sentence depends on its seed, its scores and k alone: not on the other sentences, the padding,
     the number of samples or the threads. In torch the trees are others, of the same distribution,
     and depend on the batch and the device.
@@ -275,7 +275,7 @@ def _sample(
 
 
 def _draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:
-    """One seed a sentence, int64 (B,) in main memory; the first ones do not depend on B."""
+    """One seed per sentence, int64 (B,) in main memory; the first ones do not depend on B."""
     device = "cpu" if generator is None else generator.device
     seeds = [
         torch.randint(2**63 - 1, (1,), generator=generator, device=device) for _ in range(n_batch)

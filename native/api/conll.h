@@ -109,5 +109,5 @@ GPUPARSE(int64_t) add_strings(u8_1 data, i64_1 starts, i64_1 stops, const String
 GPUPARSE(int64_t) fill_slots(const StringTable* table, int64_t size);
 
 // Numbers (N,) of different rows (N, C) in order of first appearance, and the first row of each (N,); returns
-// how many there are. key: of the hash, as of a table of strings.
+// how many there are. key: of the hash, as for a table of strings.
 GPUPARSE(int64_t) number_rows(i32_2 rows, int64_t key, out_i32_1 numbers, out_i64_1 firsts);

@@ -19,7 +19,7 @@ struct Search {
     i64_1 masks;
 };
 
-// Scores of a batch, one type of float32 and float64; one row a sentence, N nodes. A score that was
+// Scores of a batch, one type of float32 and float64; one row per sentence, N nodes. A score that was
 // not given has no elements, and counts as 0. arc, end: (B, N N), [h, m]; sibling: (B, N^3), [h, m, s],
 // s == h for no inner sibling; grandparent: (B, N^3), [h, m, g]; grand_sibling: (B, N^4),
 // [h, m, s, g], with tri-siblings of outermost modifiers m alone; tri_sibling: (B, N^4), [h, m, s, t];

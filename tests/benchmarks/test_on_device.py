@@ -25,7 +25,6 @@ from benchmarks.on_device.contest import (
 )  # fmt: skip
 from benchmarks.registry import FOLDER, Report
 from gpuparse.errors import GpuparseError
-from gpuparse.inference import chu_liu_edmonds
 
 CPU = torch.device("cpu")
 FAKE = """
@@ -194,7 +193,7 @@ def test_the_parts_run_on_the_cpu_in_tiny_sizes(tmp_path, monkeypatch):
 
 
 def test_a_peer_with_other_values_is_a_fault(monkeypatch):
-    wrong = peers.Peer("wrong", "torch", "eisner", wrong_values, (False,))
+    wrong = peers.Peer("wrong", "torch", wrong_values, {"eisner": (False,)}, {})
     monkeypatch.setattr(kernels, "PEERS", (wrong,))
     monkeypatch.setattr(kernels, "tasks", lambda small: [("eisner", False, 2, 1), SOUND])
     table = contest()
@@ -207,8 +206,8 @@ def test_a_peer_with_other_values_is_a_fault(monkeypatch):
 SOUND = ("chu_liu_edmonds", False, 2, 1)
 
 
-def wrong_values(arcs, lengths, single_root):
-    return (lambda: arcs), (lambda: torch.zeros(len(arcs)))
+def wrong_values(decoder, arcs, lengths, single_root):
+    return {peers.BEST: (lambda: arcs, lambda: torch.zeros(len(arcs)))}
 
 
 def test_inputs_go_round_until_the_cache_forgets_them(monkeypatch):
@@ -294,10 +293,3 @@ def test_all_sizes_of_the_goals_are_measured():
         assert {(decoder, root, 25, 1024) for root in roots} <= set(full)
         assert (decoder, False, 25, 4096) in full
         assert len({n for name, _, n, batch in full if (name, batch) == (decoder, 1024)}) >= 3
-
-
-def test_values_are_those_of_the_heads():
-    arcs, lengths = torch.randn(5, 7, 7, dtype=torch.float64), torch.tensor([6, 4, 1, 6, 0])
-    arcs[:, :, 0] = float("nan")
-    heads, values = chu_liu_edmonds(arcs, lengths)
-    torch.testing.assert_close(peers.value_of(arcs, lengths, heads), values)

@@ -108,7 +108,7 @@ def mutant(draw: random.Random) -> bytes:
 
 
 def plain_text(draw: random.Random) -> bytes:
-    """Sentences of raw text, or a word a line."""
+    """Sentences of raw text, or a word per line."""
     words = [s.forms for s in treebank_from_bytes(treebank(draw), "text")]
     blank, end = draw.choice([(" ", "\n"), (" ", " "), ("\n", "\n\n"), ("\t", "\r\n")])
     return end.join(blank.join(forms) for forms in words).encode()

@@ -584,3 +584,36 @@ def test_the_interface_of_torch_distributions(name):
     for one in (events.mode, drawn):
         expected = [trees.log_prob(heads).tolist() for heads in one.reshape(-1, 4, N)]
         assert events.log_prob(one).reshape(-1, 4).tolist() == expected
+
+
+class Shifted(torch.nn.Module):
+    """The loss of a sentence as a function of numbers that are added to its arcs."""
+
+    def __init__(self):
+        super().__init__()
+        self.added = torch.nn.Parameter(torch.zeros(N, N, dtype=torch.float64))
+
+    def forward(self, which):
+        trees = make("eisner")[which]
+        gold = make("eisner", seed=6)[which].best().heads
+        return conditional_loss(trees._with_arcs(trees.scores.arc + self.added), gold).sum()
+
+
+def learn_with_another(rank, folder):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
+    )
+    model = torch.nn.parallel.DistributedDataParallel(Shifted())
+    model(slice(2 * rank, 2 * rank + 2)).backward()
+    torch.save(model.module.added.grad, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_several_processes_learn_the_same(tmp_path):
+    """`DistributedDataParallel` gives each process the mean of the gradients of all."""
+    torch.multiprocessing.spawn(learn_with_another, (tmp_path,), 2)
+    model = Shifted()
+    (model(slice(None)) / 2).backward()
+    for rank in range(2):
+        torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt"), model.added.grad)

@@ -193,7 +193,7 @@ def test_case_30_one_iteration_gives_a_tree_that_is_mostly_not_certified():
 
 
 LIMITS = [[], [{1}], [{0}, {1}], [{0, 1}, {1, 2}], [{0, 1, 2}]]
-"""Nothing, one label, two apart, two that overlap, and one modifier a head at most."""
+"""Nothing, one label, two apart, two that overlap, and one modifier per head at most."""
 
 
 @every_root

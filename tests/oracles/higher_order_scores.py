@@ -32,7 +32,7 @@ def higher_scores(
             0 for absent words; on the device of the batch.
         batch, plan, features, weights: as in `gpuparse.scorers.linear.arcs.arc_scores`.
     Returns: (P, D) float64 for integer weights, exact; else float32. D: columns of the weights.
-    Cost: a row a template and part.
+    Cost: a row per template and part.
     Source: Carreras (2007), section 2.2; the parts of Koo & Collins (2010).
     """
     return sum_rows(weights, higher_rows(kind, parts, batch, plan, features, len(weights.array)))

@@ -31,7 +31,7 @@ def gold_labels(treebank: Treebank, gold: GoldTrees) -> tuple[np.ndarray, list[s
 
 
 def label_weights(n_labels: int, rows: int, kind: str) -> np.ndarray:
-    """Weights of labels of zero, float32: lines of one weight a label.
+    """Weights of labels of zero, float32: lines of one weight per label.
 
     Where labels are found with the trees, there is a whole number of blocks of LINE lines, and
     lines are padded with zeros for vector instructions.

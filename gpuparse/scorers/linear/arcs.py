@@ -35,7 +35,7 @@ def arc_scores(
     Returns: (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for
         whole-number weights float64, exact and those of native code. Column 0, the diagonal
         and padding hold nothing of use.
-    Cost: families times n^2 gathers a sentence, and n^3 in between.
+    Cost: families times n^2 gathers per sentence, and n^3 in between.
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """
     return TorchSums(batch, plan, features, weights, rows_at_once).scores()
@@ -148,7 +148,7 @@ def guide_scores(
             fastest on the device.
     Returns:
         (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as in arc_scores.
-    Cost: families times n^2 gathers a sentence.
+    Cost: families times n^2 gathers per sentence.
     Source: McDonald, Crammer & Pereira (2005), section 3.1: "a feature [...] that indicates for
         given edge, whether the Collins parser believed this dependency actually exists".
     """

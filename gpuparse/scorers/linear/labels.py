@@ -130,7 +130,7 @@ def all_label_scores(
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan: of `compile_joint_labels`.
-        weights: (lines, L), one column a label.
+        weights: (lines, L), one column per label.
         rows_at_once: feature rows held at a time, or those of one head.
     Returns: (B, N, N, L), in the type of `arc_scores`. Column 0, the diagonal and padding hold
         nothing of use.

@@ -36,7 +36,7 @@ def sibling_scores(
         its side, minus the score of the side without modifiers. float32 for learned weights,
         and for whole-number weights float64, exact and those of native code. Cells of no part
         hold nothing of use.
-    Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three
+    Cost: families times n^2 gathers per sentence, and n^3 for each suffix of templates of three
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """

@@ -130,7 +130,7 @@ class JointLabels(NamedTuple):
 
     plan: ArcPlan
     rows: RowMap  # of lines of weights
-    weights: np.ndarray  # (lines * stride,): a line of one weight a label, then zeros
+    weights: np.ndarray  # (lines * stride,): a line of one weight per label, then zeros
     stride: int
     width: int  # labels
     higher: HigherPlan | None = None  # templates of children, where their labels are found too
