@@ -58,7 +58,7 @@ def loss_of(model, batch):
 
 def train(model, document, epochs, rate, loss_of=loss_of):
     optimiser = torch.optim.Adam(model.parameters(), rate, (0.9, 0.95), fused=True)
-    batches = batches_of(document, model.names, shuffle=True)
+    batches = batches_of(document, model.names, positions=200, shuffle=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, epochs * len(batches))
     for _ in range(epochs):
         for batch in batches:
@@ -84,6 +84,6 @@ if __name__ == "__main__":
     given = arguments.parse_args()
     document, test = gpuparse.read(given.train), gpuparse.read(given.test)
     model = Parser(relations_of(document), given.encoder).to(given.device)
-    train(model, document, given.epochs, 5e-5 if given.encoder else 2e-3)
+    train(model, document, given.epochs, 5e-5 if given.encoder else 8e-3)
     torch.save([model.names, model.encoder, model.state_dict()], given.model)
     print(gpuparse.evaluate(test, load(given.model).to(given.device).parse(test)))

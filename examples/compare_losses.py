@@ -32,7 +32,7 @@ class Parser(nn.Module):
         self.table = nn.Embedding(len(self.rows) + 3, size)
         self.lstm = nn.LSTM(3 * size, hidden, bidirectional=True, batch_first=True)
         self.heads, self.modifiers = (nn.Linear(2 * hidden, width) for _ in range(2))
-        self.arcs = nn.Parameter(torch.randn(width + 1, width) / width)
+        self.arcs = nn.Parameter(torch.randn(width, width + 1) / width)
         self.drop = nn.Dropout(0.33)
 
     def forward(self, sentences):
@@ -50,7 +50,7 @@ class Parser(nn.Module):
         states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         states = self.drop(states)
         heads, modifiers = self.heads(states).relu(), self.modifiers(states).relu()
-        scores = pad(heads, (0, 1), value=1.0) @ self.arcs @ modifiers.mT
+        scores = heads @ self.arcs @ pad(modifiers, (0, 1), value=1.0).mT
         return inference.NonProjectiveTrees(scores, lengths, single_root=True)
 
 

@@ -29,15 +29,17 @@ class Words(nn.Module):
         super().__init__()
         self.words = nn.Embedding(ROWS, 100)
         self.characters = nn.EmbeddingBag(ROWS + 1, 100, padding_idx=ROWS)
-        for table in (self.words, self.characters):
-            nn.init.zeros_(table.weight)  # so that what training lacks adds nothing
+        nn.init.zeros_(self.words.weight)  # so that a word that training lacks adds nothing
+        nn.init.normal_(self.characters.weight, std=0.1)
         self.lstm = nn.LSTM(200, width, 2, bidirectional=True, dropout=0.33)
         self.drop, self.size = nn.Dropout(0.33), 2 * width
 
     def forward(self, sentences: list[list[str]]) -> Tensor:
         rows = pad_sequence([rows_of(word) for s in sentences for word in ("", *s)], True, ROWS)
         rows = rows.to(self.words.weight.device)
-        vectors = self.drop(torch.cat([self.words(rows[:, 0]), self.characters(rows)], 1))
+        # Some words are dropped whole, so that characters learn to do without.
+        words = self.words(rows[:, 0]) * self.drop(torch.ones_like(rows[:, :1], dtype=torch.float))
+        vectors = self.drop(torch.cat([words, self.characters(rows)], 1))
         packed = pack_sequence(vectors.split([1 + len(s) for s in sentences]), False)
         return self.drop(pad_packed_sequence(self.lstm(packed)[0], True)[0])
 

@@ -179,8 +179,8 @@ def eisner_sample(
 ) -> Tensor:
     """Independent projective trees, each drawn with its exact probability.
 
-    In native code the generator gives one seed per sentence, in the order of the batch. Sample k of a
-    sentence depends on its seed, its scores and k alone: not on the other sentences, the padding,
+    In native code the generator gives one seed per sentence, in the order of the batch. Sample k of
+    a sentence depends on its seed, its scores and k alone: not on the other sentences, the padding,
     the number of samples or the threads. In torch the trees are others, of the same distribution,
     and depend on the batch and the device.
 

@@ -88,7 +88,7 @@ def trained(tmp_path_factory) -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def staged(tmp_path_factory) -> SimpleNamespace:
-    """A model with all stages, the words of its test file, and that as text, a sentence per line."""
+    """A model with all stages, its test file as words, and as text with a sentence per line."""
     made = trained_in(tmp_path_factory.mktemp("staged"), 60, STAGES)
     made.words = without(made.test.read_bytes(), 2, 3, 4, 5, 6, 7, 8)
     made.raw = made.folder / "raw.txt"
