@@ -36,6 +36,7 @@ NAMES, FIELDS = ("arc", "sib", "end"), ("arc", "sibling", "end")
 PRECISE = 1e-9  # what comes from an inverse is as near to the elimination, or is not used
 MOST_CANCELLED = 1e3  # the size of a sum that an entropy may be what is left of
 LARGEST_TOP = 1e5
+CELLS = 1 << 18  # of terms at a time: pages of larger tensors are new in each call
 
 
 class SummedTrees(NamedTuple):
@@ -231,10 +232,12 @@ def entropy_of_trees(
     expected = torch.zeros_like(sums)
     size = torch.zeros_like(sums)
     for part, share in zip((arcs, *trees.parts[1:]), marginals, strict=True):
-        # 0 * -inf = 0: forbidden parts have no probability.
-        terms = torch.where(share > 0, share * part, 0.0).flatten(1)
-        expected += terms.sum(1)
-        size += terms.abs().sum(1)
+        step = 1 + CELLS * len(part) // max(1, part.numel())
+        for some in (slice(b, b + step) for b in range(0, len(part), step)):
+            # 0 * -inf = 0: forbidden parts have no probability.
+            terms = torch.where(share[some] > 0, share[some] * part[some], 0.0).flatten(1)
+            expected[some] += terms.sum(1)
+            size[some] += terms.abs().sum(1)
     entropies = (sums - top.sum(1) - expected).clamp(min=0.0)
     is_blunt = ~((size < MOST_CANCELLED) & (top.abs().sum(1) < LARGEST_TOP))
     if is_blunt.any():
