@@ -313,6 +313,6 @@ def alone() -> Iterator[Entry]:
 # The package `transformers` reads a tokenizer.json into some thirty times its size.
 OF_PRETRAINED = Kind(pretrained_parts, use_pretrained, PRETRAINED, is_whole=False, megabytes=500)
 KINDS = {
-    f"{bits} bits": Kind(partial(parts_of, "bert", bits), use, WEIGHTS, seal=seal, megabytes=150)
+    f"{bits} bits": Kind(partial(parts_of, "bert", bits), use, WEIGHTS, seal=seal, megabytes=400)
     for bits in (8, 16)
 }

@@ -328,7 +328,7 @@ def of_split() -> Changes:
     for what, value in (VALUES | UNFIT).items():
         yield (f"exceptions: {what}", TOKENIZER, at("rules/exceptions", value), "refused")
         yield (f"an exception: {what}", TOKENIZER,
-                    at("rules/exceptions", {"le": ["De", value]}),
+                    at("rules/exceptions", {"le": ["De"] if what == "missing" else ["De", value]}),
                     "annotated" if value in ("a text", "eisner\n"[:-1]) else "")  # fmt: skip
         yield (f"rules: {what}", TOKENIZER, at("rules/rules", value), "refused")
     for value in (1, 2, 7, 1 << 15):

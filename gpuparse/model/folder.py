@@ -192,7 +192,9 @@ def _kind_of(manifest: object, what: str) -> "FolderKind":
     kind = manifest["parser"]
     if not isinstance(kind, str) or kind not in _KINDS:
         known = ", ".join(_KINDS)
-        raise ModelError(f"{what}: its scores are of kind {kind}; this version reads {known}")
+        raise ModelError(
+            f"{what}: its scores are of kind {one_line(kind)}; this version reads {known}"
+        )
     return _KINDS[kind]
 
 
@@ -240,6 +242,8 @@ def _read_encoder(
     texts = _checked_texts(folder, facts, (CONFIG, VOCABULARY, *encoder_files.MOST_BYTES), text_of)
     try:
         words = from_json(texts[VOCABULARY])
+        if not isinstance(words, dict):
+            raise TypeError(f"{VOCABULARY} is no table")
         check_names(facts, {*_COMMON_FACTS, MANIFEST, "texts", *(encoder.FACTS & facts.keys())})
         check_names(words, {"labels", *encoder.WORDS, *({"primary"} & words.keys())})
         labels, primary = words["labels"], words.get("primary")

@@ -5,7 +5,7 @@ import pytest
 
 from gpuparse.errors import ModelError
 from tests import hostile_encoders, hostile_files
-from tests.hostile_files import Entry, array, try_entry
+from tests.hostile_files import Entry, array, at, try_entry
 
 pytestmark = pytest.mark.usefixtures("models")  # which skips without the packages
 KINDS = hostile_encoders.KINDS
@@ -26,6 +26,27 @@ def test_the_unchanged_one_is_read(kind):
 @pytest.mark.parametrize("entry", hostile_encoders.alone(), ids=lambda entry: entry.name)
 def test_what_is_hostile_in_encoders_alone(entry):
     try_entry(entry)
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("place", "value", "text", "outcome"),
+    [
+        ("kinds/parser", "a\nb", "", "refused"),
+        ("hidden_dropout_prob", float("nan"), hostile_encoders.CONFIG, "refused"),
+        ("initializer_range", -0.5, hostile_encoders.CONFIG, "parsed"),
+    ],
+)
+def test_facts_and_configs_that_no_training_writes(kind, place, value, text, outcome):
+    try_entry(Entry(place, kind, at(place, value, text), outcome))
+
+
+@every_kind
+def test_words_that_are_no_table_are_refused(kind):
+    def change(parts):
+        parts.texts[hostile_encoders.WORDS] = [1]
+
+    try_entry(Entry("a list", kind, change, "refused"))
 
 
 @every_kind

@@ -23,12 +23,13 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "deberta-v2", "modernbert")
 POOLERS: dict[str, dict[str, Any]] = {
     family: {"add_pooling_layer": False} for family in ("bert", "roberta", "xlm-roberta")
 }
-# Keys of classifiers, of the form of results and of single layers, which change what is computed
-# or how much memory a config takes.
+# Keys of classifiers, of first weights, of the form of results and of single layers, which change
+# what is computed or how much memory a config takes.
 _NOT_READ = {
     "model_type", "num_labels", "id2label", "label2id", "problem_type", "return_dict",
     "output_attentions", "output_hidden_states", "chunk_size_feed_forward", "is_encoder_decoder",
     "per_layer_config", "pruned_heads", "torchscript", "gradient_checkpointing",
+    "initializer_range",
 }  # fmt: skip
 
 

@@ -88,16 +88,17 @@ class Splitter:
     Args:
         window: the most pieces of a window, the special ones included.
         n_pieces: that the encoder knows.
+        where: begins the message if words have other pieces.
     Raises: ModelError: the text is none that the package `tokenizers` reads, has something that
         `tokenizer_json.check` refuses, or gives no pieces.
         MissingPackageError: that package is not installed.
     """
 
-    def __init__(self, text: str, window: int, n_pieces: int) -> None:
+    def __init__(self, text: str, window: int, n_pieces: int, where: str = "") -> None:
         require("the encoder", "tokenizers")
         from tokenizers import Tokenizer
 
-        self.text, self._n_pieces = text, n_pieces
+        self.text, self._n_pieces, self._where = text, n_pieces, where
         tokenizer_json.check(text)
         with faults_as(ModelError, "the encoder's tokenizer cannot be read"):
             self._tokenizer = Tokenizer.from_str(text)
@@ -169,7 +170,8 @@ class Splitter:
         """Raises: ModelError: a piece that the encoder does not know."""
         if (most := max(ids, default=0)) >= self._n_pieces:
             raise ModelError(
-                f"the encoder's tokenizer has piece {most}, and the encoder knows {self._n_pieces}"
+                f"{self._where}the encoder's tokenizer has piece {most}, and the encoder knows"
+                f" {self._n_pieces}"
             )
 
 

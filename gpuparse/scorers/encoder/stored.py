@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +52,9 @@ def plain_config(config: Mapping[str, Any], *, may_lack: bool = False) -> dict[s
         is_size = type(kept.get(name)) is int and 1 <= kept[name] <= most
         if not (is_size or (may_lack and name not in kept)):
             raise ModelError(f"the encoder's config has no {name} from 1 to {most:,}")
+    for name, value in kept.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ModelError(f"the encoder's config has the {name} {value}")
     pad = kept.get("pad_token_id")
     if pad is not None and not (type(pad) is int and 0 <= pad < kept.get("vocab_size", pad + 1)):
         raise ModelError("the encoder's config has a pad_token_id that is no piece")

@@ -100,7 +100,7 @@ def read_pretrained(name: str) -> Pretrained:
         if (most := max(tokenizer.get_vocab().values(), default=0)) >= MOST_PIECES:
             raise ConfigError(f"{what}: the tokenizer has piece {most}; the limit is {MOST_PIECES}")
         text = of_words(tokenizer.backend_tokenizer.to_str())
-        splitter = Splitter(text, window_of(config), config["vocab_size"])
+        splitter = Splitter(text, window_of(config), config["vocab_size"], f"{name}: ")
 
     def body() -> nn.Module:
         with faults_as(ConfigError, f"{what}: its weights cannot be read"):
