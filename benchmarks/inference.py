@@ -3,7 +3,7 @@
     python -m benchmarks --threads 1 --repeats 3 inference --sentences 32 256
 
 Random float32 scores of sentences of 10 to 60 words, any number of root words. Each call makes a
-new distribution. `compiled in`: by torch.compile(fullgraph=True), on top of what one call takes.
+new distribution. `compiled in`: seconds until torch.compile(fullgraph=True) has the first gradient.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from benchmarks.on_device.peers import (
     SAMPLE,
     SEVERAL,
     SUM,
+    Call,
     Calls,
     K,
     gradient,
@@ -33,6 +34,7 @@ from gpuparse.errors import one_line
 from gpuparse.inference import DECODERS, NonProjectiveTrees, ProjectiveTrees
 
 GATE = ("tests/inference/test_sums.py", "tests/inference/test_peers.py")
+OURS = "gpuparse"
 SUMMED = ("eisner", "eisner_sibling", "chu_liu_edmonds")
 SHORTEST, LONGEST = 10, 60
 CLOSE = 1e-3  # relative error of float32 sums that go through 60 words
@@ -52,32 +54,37 @@ def run(options: argparse.Namespace) -> Report:
         for n in options.sentences:
             scores = drawn(decoder, n)
             theirs = {peer.name: peer.make(decoder, *scores, False) for peer in peers}
-            for quantity, (call, number) in _ours(decoder, *scores).items():
+            for quantity, ours in _ours(decoder, *scores).items():
                 print(f"{decoder}, {n} sentences, {quantity}", file=sys.stderr)
-                calls, seconds = {"": call}, {}
-                for name, known in theirs.items():
-                    if quantity not in known:
-                        continue
-                    what = f"{name}, {decoder}, {quantity}"
-                    try:
-                        began = time.thread_time()
-                        known[quantity][0]()
-                        seconds[name] = time.thread_time() - began
-                        off = _distance(number, known[quantity][1])
-                    except (AttributeError, RuntimeError, NotImplementedError) as error:
-                        notes.append(f"{what}: {one_line(error)}.")
-                        continue
-                    if seconds[name] < SLOW:
-                        calls[name] = known[quantity][0]
-                    if off > CLOSE:
-                        notes.append(f"{what}: {100 * off:.2g} % off.")
-                seconds |= median_times(calls, options)
-                times = [
-                    seconds[p.name] / seconds[""] if p.name in seconds else None for p in PEERS
-                ]
-                rows.append([decoder, n, quantity, 1e3 * seconds[""], *times])
+                known = {name: of[quantity] for name, of in theirs.items() if quantity in of}
+                seconds, faults = _seconds(ours, known, options)
+                notes += [f"{name}, {decoder}, {quantity}: {what}." for name, what in faults]
+                found = [seconds.get(peer.name) for peer in PEERS]
+                times = [each / seconds[OURS] if each else None for each in found]
+                rows.append([decoder, n, quantity, 1e3 * seconds[OURS], *times])
     columns = ["trees of", "sentences", "quantity", "ms", *(f"{peer.name} x" for peer in PEERS)]
     return Report("Trees of sentences of 10 to 60 words", columns, rows, list(dict.fromkeys(notes)))
+
+
+def _seconds(
+    ours: Call, theirs: dict[str, Call], options: argparse.Namespace
+) -> tuple[dict[str, float], list[tuple[str, str]]]:
+    """Seconds of one call of all that work, by name; the peers that fail or differ, and how."""
+    calls, once, faults = {OURS: ours[0]}, {}, []
+    for name, (call, number) in theirs.items():
+        try:
+            began = time.thread_time()
+            call()
+            once[name] = time.thread_time() - began
+            off = _distance(ours[1], number)
+        except (AttributeError, RuntimeError, NotImplementedError) as error:
+            faults.append((name, one_line(error)))
+            continue
+        if once[name] < SLOW:
+            calls[name] = call
+        if off > CLOSE:
+            faults.append((name, f"{100 * off:.2g} % off"))
+    return once | median_times(calls, options), faults
 
 
 def _distance(ours: Callable[[], Tensor] | None, theirs: Callable[[], Tensor] | None) -> float:

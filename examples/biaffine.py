@@ -38,7 +38,7 @@ class Parser(nn.Module):
     @torch.no_grad()
     def parse(self, document):
         heads, deprels = [[]] * len(document), [[]] * len(document)
-        for batch in batches_of(document, self.eval().names):
+        for batch in batches_of(document, self.eval().names, positions=800):
             labelled = self(batch.words)
             found = labelled.trees.best().heads
             labels = labelled.best_labels(found).tolist()
@@ -56,9 +56,10 @@ def loss_of(model, batch):
     return (of_arcs + of_labels).sum() / batch.lengths.sum()
 
 
-def train(model, document, epochs, rate, loss_of=loss_of):
+def train(model, document, epochs, rate=None, loss_of=loss_of):
+    rate = rate or (5e-5 if model.encoder else 8e-3)
     optimiser = torch.optim.Adam(model.parameters(), rate, (0.9, 0.95), fused=True)
-    batches = batches_of(document, model.names, positions=200, shuffle=True)
+    batches = batches_of(document, model.names, shuffle=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, epochs * len(batches))
     for _ in range(epochs):
         for batch in batches:
@@ -84,6 +85,6 @@ if __name__ == "__main__":
     given = arguments.parse_args()
     document, test = gpuparse.read(given.train), gpuparse.read(given.test)
     model = Parser(relations_of(document), given.encoder).to(given.device)
-    train(model, document, given.epochs, 5e-5 if given.encoder else 8e-3)
+    train(model, document, given.epochs)
     torch.save([model.names, model.encoder, model.state_dict()], given.model)
     print(gpuparse.evaluate(test, load(given.model).to(given.device).parse(test)))

@@ -33,5 +33,5 @@ def perturbed_loss(model, batch, samples=4):
 if __name__ == "__main__":
     document, test = documents_of(__doc__, "train", "test")
     model = Parser(relations_of(document))
-    train(model, document, epochs=10, rate=8e-3, loss_of=perturbed_loss)
+    train(model, document, epochs=10, loss_of=perturbed_loss)
     print(gpuparse.evaluate(test, model.parse(test)))

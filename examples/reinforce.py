@@ -28,7 +28,7 @@ def reinforce_loss(model, batch, samples=8):
 if __name__ == "__main__":
     document, test = documents_of(__doc__, "train", "test")
     model = Parser(relations_of(document))
-    train(model, document, epochs=3, rate=8e-3)
+    train(model, document, epochs=3)
     print(gpuparse.evaluate(test, model.parse(test)))
     train(model, document, epochs=3, rate=2e-3, loss_of=reinforce_loss)
     print(gpuparse.evaluate(test, model.parse(test)))

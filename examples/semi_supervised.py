@@ -14,7 +14,7 @@ import gpuparse
 
 def semi_supervised_loss(raw, weight=0.1):
     """The loss of `train` with the entropy of sentences of another document, both per word."""
-    batches = cycle(batches_of(raw, [], positions=200, shuffle=True))
+    batches = cycle(batches_of(raw, [], shuffle=True))
 
     def loss(model, batch):
         others = next(batches)
@@ -27,5 +27,5 @@ def semi_supervised_loss(raw, weight=0.1):
 if __name__ == "__main__":
     document, raw, test = documents_of(__doc__, "train", "raw", "test")
     model = Parser(relations_of(document))
-    train(model, document, epochs=10, rate=8e-3, loss_of=semi_supervised_loss(raw))
+    train(model, document, epochs=10, loss_of=semi_supervised_loss(raw))
     print(gpuparse.evaluate(test, model.parse(test)))

@@ -81,7 +81,7 @@ def relations_of(document: Parsed) -> list[str]:
 
 
 def batches_of(
-    document: Parsed, names: list[str], *, positions: int = 800, shuffle: bool = False
+    document: Parsed, names: list[str], *, positions: int = 200, shuffle: bool = False
 ) -> DataLoader:
     buckets = Buckets(document, positions, shuffle=shuffle)
     return DataLoader(Trees(document, names), batch_sampler=buckets, collate_fn=collate)

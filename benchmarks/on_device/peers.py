@@ -12,8 +12,10 @@ BEST, SUM, MARGINALS, ENTROPY, SEVERAL, SAMPLE = (
     "best tree", "log-partition, gradient", "marginals", "entropy", "4 best trees", "sample",
 )  # fmt: skip
 K = 4
-Calls = dict[str, tuple[Callable[[], Any], Callable[[], Tensor] | None]]
-"""Quantity -> what is timed, and a number (B,) of it that is the same in each layout."""
+Call = tuple[Callable[[], Any], Callable[[], Tensor] | None]
+"""What is timed, and a number (B,) of it that is the same in each layout."""
+Calls = dict[str, Call]
+"""Quantity -> Call."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,12 @@ class Peer:
 def torch_struct(decoder: str, arcs: Tensor, *more: Any) -> Calls:
     """Its layout: no row for the root, whose arcs are on the diagonal."""
     *_, lengths, single_root = more
+    if decoder == "eisner_sibling":
+        return {}
     library = importlib.import_module("torch_struct")
     scores = arcs[:, 1:, 1:].clone()
     scores.diagonal(dim1=1, dim2=2).copy_(arcs[:, 0, 1:])
     scores.requires_grad_()  # release 0.5 fails on others
-    if decoder == "eisner_sibling":
-        return {}
     is_projective = decoder == "eisner"
     crf = library.DependencyCRF if is_projective else library.NonProjectiveDependencyCRF
 
@@ -110,9 +112,9 @@ def supar(decoder: str, arcs: Tensor, *more: Any) -> Calls:
 def ufal(decoder: str, arcs: Tensor, *more: Any) -> Calls:
     """As parsers call it: copied to the host, one sentence per call, float64, modifiers first."""
     *_, lengths, _ = more
-    find = importlib.import_module("ufal.chu_liu_edmonds").chu_liu_edmonds
     if decoder != "chu_liu_edmonds":
         return {}
+    find = importlib.import_module("ufal.chu_liu_edmonds").chu_liu_edmonds
 
     def search() -> list[tuple[list[int], float]]:
         matrices = arcs.mT.double().cpu().contiguous().numpy()

@@ -73,22 +73,21 @@ def test_batches_have_all_sentences_once_in_the_layout_of_the_library(examples):
     assert (batch.labels == -1).all()
 
 
-@pytest.mark.parametrize("loss", ["conditional", "perturbed"])
-def test_losses_teach_the_trees_of_the_training_sentences(examples, loss):
-    loss_of = {
+@pytest.fixture(params=["conditional", "perturbed"])
+def loss_of(request, examples):
+    """A loss of arcs and labels."""
+    return {
         "conditional": examples.biaffine.loss_of,
         "perturbed": examples.perturb_and_map.perturbed_loss,
-    }[loss]
+    }[request.param]
+
+
+def test_losses_teach_the_trees_of_the_training_sentences(examples, loss_of):
     assert uas(parser_of(examples)) < 50
     assert uas(parser_of(examples, 120, loss_of)) > 80
 
 
-@pytest.mark.parametrize("loss", ["conditional", "perturbed"])
-def test_sentences_with_several_roots_teach_labels_alone(examples, loss):
-    loss_of = {
-        "conditional": examples.biaffine.loss_of,
-        "perturbed": examples.perturb_and_map.perturbed_loss,
-    }[loss]
+def test_sentences_with_several_roots_teach_labels_alone(examples, loss_of):
     some = gpuparse.read("".join(s.to_conllu() for s in DOCUMENT[:2]))
     some = some.with_heads([[0] * len(s) for s in some], [s.deprels for s in some])
     model = parser_of(examples)
